@@ -5,7 +5,7 @@
 mod ground;
 mod page;
 mod steps;
-mod sysbench;
+pub(crate) mod sysbench;
 mod visitors;
 
 use std::time::{Duration, Instant};

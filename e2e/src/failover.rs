@@ -1,7 +1,7 @@
 //! What a failover costs: clients append to lists through the proxy while a server dies or a role moves, and their history
 //! is judged. `cargo xtask e2e failover` writes the table of docs/failover.md with it.
 
-mod direct;
+pub(crate) mod direct;
 mod fault;
 mod history;
 mod judge;
@@ -13,7 +13,7 @@ mod servers;
 mod strike;
 mod tool;
 mod trial;
-mod workload;
+pub(crate) mod workload;
 
 pub use fault::{Case, Fault, Through};
 pub use history::{History, Outcome, Read, Row, Write};

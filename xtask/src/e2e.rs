@@ -29,6 +29,9 @@ const TABLES: &str = "delphinus-crowd";
 /// The program that moves virtual IPs.
 const VIP: &str = "delphinus-vip";
 
+/// The program that moves the primary's role.
+const HA: &str = "delphinus-ha";
+
 /// Options of `e2e`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -73,6 +76,9 @@ enum Part {
     /// What operators change while sysbench and other clients work: backends, the file, rules, passwords, pauses, one of two
     /// proxies. Errors are counted by the clients, and there may be none. About twenty minutes.
     Change(ChangeArgs),
+    /// The proxy moves the primary's role itself, and replaces primaries that are killed, while clients and sysbench work: errors, what
+    /// is lost, and how long writes wait. An hour and a half; ten minutes with `--quick`.
+    Ha(HaArgs),
     /// The operators' tables while ten thousand clients are connected, and asked by a thousand operators at once: time and memory
     /// are bounded, and ordinary clients see no error. Two minutes.
     Tables(TablesArgs),
@@ -110,6 +116,26 @@ struct VipArgs {
     /// Only this case; can be repeated.
     #[arg(long)]
     only: Vec<String>,
+}
+
+/// Options of `e2e ha`.
+#[derive(Debug, Args)]
+struct HaArgs {
+    /// Three times instead of fifty.
+    #[arg(long)]
+    quick: bool,
+    /// So often.
+    #[arg(long, default_value_t = 50)]
+    rounds: u32,
+    /// Only this; can be repeated.
+    #[arg(long, value_parser = ["switchover", "kill"])]
+    part: Vec<String>,
+    /// Only these servers; can be repeated. A wrong name lists them.
+    #[arg(long)]
+    servers: Vec<String>,
+    /// Write the table of docs/switchover.md.
+    #[arg(long)]
+    docs: bool,
 }
 
 /// Options of `e2e tables`.
@@ -281,6 +307,9 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
             // What a debug build costs says nothing.
             steps.tests("what is seen", || run_program(SEE, &see_words(see), &proxy(true)?));
         }
+        Some(Part::Ha(ha)) => {
+            steps.tests("moves of the role", || run_program(HA, &ha_words(ha), &proxy(args.release)?));
+        }
         Some(Part::Tables(tables)) => {
             steps.tests("tables", || run_program(TABLES, &tables_words(tables), &proxy(args.release)?));
         }
@@ -390,6 +419,18 @@ fn see_words(args: &SeeArgs) -> Vec<String> {
 fn vip_words(args: &VipArgs) -> Vec<String> {
     let mut words: Vec<String> = args.quick.then(|| "--quick".to_owned()).into_iter().collect();
     words.extend(args.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
+    words
+}
+
+fn ha_words(args: &HaArgs) -> Vec<String> {
+    let rounds = if args.quick { 3 } else { args.rounds };
+    let mut words = vec!["--rounds".to_owned(), rounds.to_string()];
+    for (option, values) in [("--part", &args.part), ("--servers", &args.servers)] {
+        words.extend(values.iter().flat_map(|value| [option.to_owned(), value.clone()]));
+    }
+    if args.docs {
+        words.extend(["--docs".to_owned(), cargo::root().join("docs/switchover.md").display().to_string()]);
+    }
     words
 }
 

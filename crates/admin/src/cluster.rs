@@ -12,6 +12,7 @@ use delphinus_session::{Pauses, Routing};
 use delphinus_topology::BackendId;
 use delphinus_view::SnapshotReader;
 
+use crate::switching::Switching;
 use crate::worker::WorkerLine;
 
 /// How long workers and sessions have to answer. One that waits for its client, or for a connection, does not.
@@ -33,6 +34,8 @@ pub struct ClusterView {
     pub routing: Box<dyn Fn() -> (Routing, Policy)>,
     /// Whose statements wait.
     pub pauses: PauseDoor,
+    /// What moves the primary's role.
+    pub switching: Box<dyn Switching>,
 }
 
 /// Whether all workers follow.
@@ -54,24 +57,33 @@ impl ClusterView {
 
     /// What each worker's pool has to each backend; `None` for a worker that does not answer.
     pub(crate) async fn census(&self) -> Vec<Option<Vec<BackendCensus>>> {
-        let mut all = Vec::with_capacity(self.workers.len());
-        for worker in &self.workers {
-            all.push(worker.census(PATIENCE).await);
-        }
-        all
+        census(&self.workers).await
     }
 
     /// Waits until every worker's pool has followed an operator's wish; false if one has not in time.
     pub(crate) async fn followed(&self, backend: BackendId, is_offline: bool) -> bool {
-        let follows = |worker: &Option<Vec<BackendCensus>>| {
-            let pool = worker.as_ref().and_then(|pools| pools.get(backend.index()));
-            pool.is_some_and(|pool| pool.is_draining == is_offline)
-        };
-        let all_follow = async {
-            while !self.census().await.iter().all(follows) {
-                rt::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        rt::timeout(PATIENCE * 5, all_follow).await.is_some()
+        followed(&self.workers, backend, is_offline).await
     }
+}
+
+async fn census(workers: &[WorkerLine]) -> Vec<Option<Vec<BackendCensus>>> {
+    let mut all = Vec::with_capacity(workers.len());
+    for worker in workers {
+        all.push(worker.census(PATIENCE).await);
+    }
+    all
+}
+
+/// Waits until every worker's pool knows whether a backend is taken out of use; false if one does not in time.
+pub async fn followed(workers: &[WorkerLine], backend: BackendId, is_offline: bool) -> bool {
+    let follows = |worker: &Option<Vec<BackendCensus>>| {
+        let pool = worker.as_ref().and_then(|pools| pools.get(backend.index()));
+        pool.is_some_and(|pool| pool.is_draining == is_offline)
+    };
+    let all_follow = async {
+        while !census(workers).await.iter().all(follows) {
+            rt::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    rt::timeout(PATIENCE * 5, all_follow).await.is_some()
 }

@@ -27,6 +27,7 @@ mod set;
 pub(crate) mod settings;
 pub(crate) mod snapshots;
 pub(crate) mod status;
+pub(crate) mod switchover;
 pub(crate) mod vips;
 mod wrong;
 

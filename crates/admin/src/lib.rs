@@ -52,6 +52,7 @@ mod prepared;
 mod programs;
 mod select;
 mod source;
+mod switching;
 mod table;
 mod text;
 mod time;
@@ -62,7 +63,7 @@ mod worker;
 
 pub use answer::Refused;
 pub use ask::{AskError, Asked, Place, Question, ask, watch};
-pub use cluster::{ClusterView, Following, PauseDoor};
+pub use cluster::{ClusterView, Following, PauseDoor, followed};
 pub use command::vips::{MemberRow, VipCheckRow, VipChecking, VipRow, VipWish, Wishing};
 pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{
@@ -71,5 +72,6 @@ pub use console::{
 };
 pub use metrics::reference as metrics_reference;
 pub use programs::{ClusterReadiness, Login, Program, Readiness, TableInfo, Told, tables};
+pub use switching::{CheckRow, MoveLine, MoveRow, Moving, Switching};
 pub use users::{AdminRole, AdminToken, AdminUser};
 pub use worker::{Questions, WorkerLine, answer_questions, worker_line};

@@ -9,7 +9,7 @@ use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
     activity, backends, cache, clusters, digests, doctor, filters, help, limits, logs, memory, pause, pools,
-    route, sessions, settings, snapshots, status, vips,
+    route, sessions, settings, snapshots, status, switchover, vips,
 };
 use crate::console::Console;
 use crate::functions::FUNCTIONS;
@@ -41,13 +41,14 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 35] = [
+pub(crate) static SOURCES: [&Source; 36] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
     &sessions::PINS,
     &sessions::WAITERS,
     &pause::PAUSES,
+    &switchover::SWITCHOVERS,
     &pools::POOLS,
     &settings::USERS,
     &settings::LISTENERS,

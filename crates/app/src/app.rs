@@ -62,7 +62,7 @@ impl App {
     fn build(config: &Config, store: Option<ConfigStore>) -> Result<Self, Error> {
         let count = worker_count(config);
         let kept = Kept::new(config);
-        let (clusters, seeds) = build_clusters(config, count, &kept)?;
+        let (mut clusters, seeds) = build_clusters(config, count, &kept)?;
         let (choosing, choice) = watch::channel(choice(config));
         let doors = Doors::open(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
         let operators = OperatorsDoor::open(config)?;
@@ -113,15 +113,15 @@ impl App {
             ha,
         };
         let running = Running::new(config, store, parts);
-        let view = |(index, cluster): (usize, &RunningCluster)| {
-            let running = running.clone();
-            cluster.view(move || running.config().clusters[index].schemas.clone())
+        let view = |(index, cluster): (usize, &mut RunningCluster)| {
+            let shown = running.clone();
+            cluster.view(&registry, move || shown.config().clusters[index].schemas.clone())
         };
         let acceptor =
             Acceptor { workers: seats, registry: registry.clone(), counters: of_thread(count).process };
         let shown = admin::Shown {
             registry: registry.clone(),
-            clusters: clusters.iter().enumerate().map(view).collect(),
+            clusters: clusters.iter_mut().enumerate().map(view).collect(),
             counters,
             rsa_key,
             running: running.clone(),

@@ -9,7 +9,7 @@ use delphinus_cache::Cache;
 use delphinus_clients::{Registry, Users};
 use delphinus_config::{Cluster, Config};
 use delphinus_memory::Account;
-use delphinus_monitor::{Monitor, Tuning};
+use delphinus_monitor::{Local, Monitor, Promoter, PromotionParts, PromotionSettings, Tuning};
 use delphinus_net::Place;
 use delphinus_net::rt::{self, Notify, watch};
 use delphinus_pool::Budget;
@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::memory::Kept;
 use crate::places::{Places, Seating};
 use crate::policy::{PolicyFollower, PolicyPublisher};
-use crate::{limits, routing, settings};
+use crate::{limits, routing, settings, switching};
 
 /// A cluster that is about to run.
 pub(crate) struct RunningCluster {
@@ -34,6 +34,8 @@ pub(crate) struct RunningCluster {
     /// What of it may change while it runs.
     pub hot: Rc<HotCluster>,
     lines: Vec<WorkerLine>,
+    /// What moves the primary's role.
+    promoter: Option<Promoter>,
 }
 
 /// What its tasks and threads share.
@@ -91,13 +93,46 @@ impl RunningCluster {
             |((bell, questions), policy)| ClusterSeed { shared: shared.clone(), policy, bell, questions };
         let seeds = bells.into_iter().zip(questions).zip(followers).map(seed).collect();
         let rights_max_age = watch::channel(rights_max_age(cluster)).0;
-        let hot = HotCluster { id, places, tuning, policy, users, reader, rights_max_age, workers: threads };
+        let failover = watch::channel(switching::settings(cluster)).0;
+        let hot = HotCluster {
+            id,
+            places,
+            tuning,
+            failover,
+            policy,
+            users,
+            reader,
+            rights_max_age,
+            workers: threads,
+        };
         let name = cluster.name.as_str().into();
-        Ok((Self { name, monitor, shared, hot: Rc::new(hot), lines }, seeds))
+        Ok((Self { name, monitor, shared, hot: Rc::new(hot), lines, promoter: None }, seeds))
+    }
+
+    /// What moves its primary's role, as operators see it.
+    fn promotion(&mut self, registry: &Arc<Registry>) -> switching::Door {
+        let sessions = switching::Sessions {
+            cluster: self.shared.id,
+            registry: registry.clone(),
+            workers: self.lines.clone(),
+        };
+        let parts = PromotionParts {
+            settings: self.hot.failover.subscribe(),
+            holding: Rc::new(sessions),
+            leave: Rc::new(Local::default()),
+        };
+        let (promoter, promotion) = self.monitor.promoter(parts);
+        self.promoter = Some(promoter);
+        switching::Door(promotion)
     }
 
     /// As operators see it; `schemas` tells what schemas are in it alone.
-    pub(crate) fn view(&self, schemas: impl Fn() -> Vec<String> + 'static) -> ClusterView {
+    pub(crate) fn view(
+        &mut self,
+        registry: &Arc<Registry>,
+        schemas: impl Fn() -> Vec<String> + 'static,
+    ) -> ClusterView {
+        let switching = Box::new(self.promotion(registry));
         let published = self.hot.policy.subscribe();
         ClusterView {
             name: self.name.clone(),
@@ -110,6 +145,7 @@ impl RunningCluster {
                 (policy.sessions.routing.clone(), policy.sessions.balance)
             }),
             pauses: self.pauses(),
+            switching,
         }
     }
 
@@ -128,7 +164,13 @@ impl RunningCluster {
 
     /// Starts its monitor, which runs until `ends`, and what follows it.
     pub(crate) fn start(self, registry: &Arc<Registry>, mut ends: watch::Receiver<bool>) -> StartedCluster {
-        let Self { name, monitor, shared, hot, .. } = self;
+        let Self { name, monitor, shared, hot, promoter, .. } = self;
+        let mut ended = ends.clone();
+        if let Some(promoter) = promoter {
+            rt::spawn_local(promoter.run(async move {
+                let _ = ended.wait_for(|end| *end).await;
+            }));
+        }
         let monitoring = rt::spawn_local(monitor.run(async move {
             // An error means that the sender is gone, which is a stop too.
             let _ = ends.wait_for(|end| *end).await;
@@ -147,6 +189,7 @@ pub(crate) struct HotCluster {
     id: ClusterId,
     places: Places,
     tuning: watch::Sender<Tuning>,
+    failover: watch::Sender<Option<PromotionSettings>>,
     policy: PolicyPublisher,
     users: Arc<Users>,
     reader: SnapshotReader,
@@ -187,6 +230,7 @@ impl HotCluster {
         let pool = settings::pool(config, (self.id, cluster), &self.users, (self.workers, &kept.memory));
         self.policy.publish(sessions, pool);
         self.tuning.send_replace(settings::tuning(&cluster.monitor));
+        self.failover.send_replace(switching::settings(cluster));
         self.rights_max_age.send_replace(rights_max_age(cluster));
         if !self.policy.are_followed().await {
             return Err("a worker is busy, and has not followed yet; it will");

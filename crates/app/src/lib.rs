@@ -24,6 +24,7 @@ mod reload;
 mod routing;
 mod sampling;
 mod settings;
+mod switching;
 mod texts;
 mod trust;
 mod vip_check;

@@ -14,11 +14,13 @@ use crate::word::{
     ListenerMode, ProxyProtocol, Role, RuleClass, RuleTarget, TopologyKind, UserPlugin,
 };
 
+mod failover;
 mod filter;
 mod http;
 mod lease;
 mod limit;
 
+pub use failover::{Account as FailoverAccount, Failover};
 pub use filter::Filter;
 pub use http::{Http, HttpToken, TokenSecret};
 pub use lease::{Lease, Vip};
@@ -227,6 +229,8 @@ pub struct Cluster {
     pub backends: Vec<Backend>,
     /// Where statements go.
     pub routing: Routing,
+    /// How the proxy moves the primary's role itself; `None`: it does not.
+    pub failover: Option<Failover>,
     /// How the backends' health is found out.
     pub monitor: Monitor,
     /// Connections to them.

@@ -207,6 +207,20 @@ fn secrets(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
         };
         found.push(change(path, of_clusters));
     }
+    let failovers = running.clusters.iter().zip(&read.clusters).enumerate();
+    for (at, (before, after)) in failovers {
+        let (Some(before), Some(after)) = (&before.failover, &after.failover) else { continue };
+        let head =
+            if read.clusters.len() == 1 { "cluster".to_owned() } else { format!("cluster[{}]", at + 1) };
+        for (option, one, other) in [
+            ("password", &before.account, &after.account),
+            ("replication_password", &before.replication, &after.replication),
+        ] {
+            if one.password != other.password {
+                found.push(change(format!("{head}.failover.{option}"), of_clusters));
+            }
+        }
+    }
     let admins = running.admin.iter().zip(&read.admin).flat_map(|(before, after)| {
         after.users.iter().filter_map(|user| {
             let known = before.users.iter().find(|one| one.name == user.name)?;
@@ -249,6 +263,7 @@ fn next(running: &Config, read: &Config, scope: &Scope, changes: &[Change]) -> C
         let pairs = next.clusters.iter_mut().zip(&read.clusters).zip(&scope.has_same_kind);
         for ((cluster, read), has_same_kind) in pairs {
             cluster.schemas.clone_from(&read.schemas);
+            cluster.failover.clone_from(&read.failover);
             cluster.routing.take_hot(&read.routing);
             cluster.monitor.take_hot(&read.monitor);
             cluster.pool.take_hot(&read.pool);

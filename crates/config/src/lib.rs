@@ -30,8 +30,9 @@ pub use access::AdminAccess;
 pub use address::{BackendAddress, ListenAddress, Network};
 pub use clients::Clients;
 pub use config::{
-    Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Filter, Http, HttpToken,
-    Lease, Limit, Listener, Mirror, Monitor, Rule, RuleTable, TableName, TlsIdentity, TokenSecret, User, Vip,
+    Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Failover,
+    FailoverAccount, Filter, Http, HttpToken, Lease, Limit, Listener, Mirror, Monitor, Rule, RuleTable,
+    TableName, TlsIdentity, TokenSecret, User, Vip,
 };
 pub use diff::{Change, Effect, Plan};
 pub use edit::{Assigned, Edit, Given, NotEdited, Rows, edit};
@@ -47,7 +48,7 @@ pub use value::{Fingerprint, SocketMode};
 pub use word::{
     AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery,
     FilterAction, FilterStatement, Flavor, KillOnMove, LagSource, LeaseStore, LimitPer, ListenerMode,
-    LogFormat, LogLevel, LostTransactionError, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget,
-    Scheduling, SlowLogFormat, SqlLogFlush, SqlLogFormat, SqlLogMode, TopologyKind, Unseen, UserAuth,
-    UserPlugin, VipFloating, VipRole,
+    LogFormat, LogLevel, LostTransactionError, OnLoss, ProxyProtocol, ReadBalance, Role, RuleClass,
+    RuleTarget, Scheduling, SlowLogFormat, SqlLogFlush, SqlLogFormat, SqlLogMode, TopologyKind, Unseen,
+    UserAuth, UserPlugin, VipFloating, VipRole,
 };

@@ -83,6 +83,7 @@ mod authentication;
 mod cache;
 mod cluster;
 mod digests;
+mod failover;
 mod filter;
 mod http;
 mod lease;
@@ -106,6 +107,7 @@ pub use authentication::Authentication;
 pub use cache::Cache;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub use digests::Digests;
+pub(crate) use failover::FailoverSection;
 pub(crate) use filter::FilterSection;
 pub(crate) use http::{HttpSection, HttpTokenSection};
 pub(crate) use lease::LeaseSection;
@@ -310,6 +312,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<Authentication>(),
         chapter::<ClusterSection>(),
         chapter::<BackendSection>(),
+        chapter::<FailoverSection>(),
         chapter::<Routing>(),
         chapter::<RuleSection>(),
         chapter::<FilterSection>(),

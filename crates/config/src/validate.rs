@@ -16,6 +16,7 @@ mod authentication;
 mod cache;
 mod choice;
 mod cluster;
+mod failover;
 mod filter;
 mod http;
 mod identity;

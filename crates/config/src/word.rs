@@ -51,6 +51,13 @@ macro_rules! words {
 }
 
 words! {
+    /// What a failover does when something acknowledged may be lost.
+    OnLoss {
+        /// It promotes nobody.
+        Refuse = "refuse",
+        /// It promotes whoever has received most.
+        Proceed = "proceed",
+    }
     /// In which store processes agree who has what.
     LeaseStore {
         /// An etcd cluster.

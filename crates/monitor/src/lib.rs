@@ -12,6 +12,7 @@
 //! | the row by which the lag is told, and who writes it | `heartbeat` |
 //! | questions out of turn | `inquiry` |
 //! | what routines, triggers and views do to sessions that run them | `stored_code` |
+//! | how the proxy moves the primary's role itself | `promotion` |
 //!
 //! What it knows is written into `delphinus_view`, where everybody else reads it.
 
@@ -23,10 +24,15 @@ mod monitor;
 mod names;
 mod orders;
 mod probe;
+mod promotion;
 mod settings;
 mod stored_code;
 mod watch;
 
 pub use inquiry::Inquiry;
 pub use monitor::Monitor;
+pub use promotion::{
+    Account, Asked, Holding, Leave, LeaveTold, Line, Local, Outcome, Parts as PromotionParts, Permit,
+    Promoter, Promotion, PromotionSettings, Story, Told,
+};
 pub use settings::{BackendSpec, HeartbeatSettings, Settings, Tuning};

@@ -16,6 +16,7 @@ use crate::heartbeat::{Heart, Pacemaker};
 use crate::names::Names;
 use crate::orders::{Orders, has_writer};
 use crate::probe::Prober;
+use crate::promotion::{self, Parts as PromotionParts, Promoter, Promotion};
 use crate::settings::Settings;
 use crate::stored_code::CodeReader;
 use crate::watch::Watch;
@@ -64,6 +65,11 @@ impl Monitor {
         let positions = reader.positions().clone();
         let actor = Actor::new(snapshot, settings.clone(), publisher, positions.clone());
         (Self { settings, actor, positions, sender, receiver, reader: reader.clone() }, reader)
+    }
+
+    /// What moves the primary's role in this cluster, and the door to it.
+    pub fn promoter(&self, parts: PromotionParts) -> (Promoter, Promotion) {
+        promotion::promoter(self.settings.clone(), self.reader.clone(), parts)
     }
 
     /// Probes until `stop` is ready, then says goodbye on every connection. Runs on a thread with `rt::block_on`.

@@ -5,7 +5,7 @@ pub(crate) mod connection;
 pub(crate) mod error;
 mod facts;
 mod followers;
-mod group;
+pub(crate) mod group;
 pub(crate) mod heartbeat;
 mod identity;
 mod lag;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
 use delphinus_route::{Balance, Policy};
-use delphinus_topology::{BackendId, Health, ServerFacts, Snapshot};
+use delphinus_topology::{BackendId, Health, ServerFacts, Snapshot, Wish};
 use delphinus_view::{SnapshotCache, SnapshotReader};
 
 use crate::client_error::ProxyError;
@@ -221,6 +221,7 @@ fn is_left(snapshot: &Snapshot, backend: BackendId, now: Instant) -> bool {
 /// worth nothing then: what it still acknowledges is not where everybody looks.
 pub fn is_hung(snapshot: &Snapshot, backend: BackendId, now: Instant) -> bool {
     snapshot.backend(backend).is_some_and(|found| match found.health {
+        _ if matches!(found.wish, Wish::GivenUp { .. }) => true,
         Health::Down { since, .. } => {
             now.saturating_duration_since(since) >= HUNG
                 || (found.was_primary() && snapshot.primary().is_some())

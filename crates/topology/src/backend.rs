@@ -58,13 +58,19 @@ pub enum Wish {
         /// Since when it is wanted.
         since: Instant,
     },
+    /// It is lost, and the proxy gives its role to another: the same, and no answer of it is waited for any more, because what it
+    /// still acknowledges may be where nobody looks.
+    GivenUp {
+        /// Since when.
+        since: Instant,
+    },
 }
 
 impl Wish {
     /// True if no new statement may go there.
     #[inline]
     pub fn is_offline(self) -> bool {
-        matches!(self, Self::Offline { .. })
+        matches!(self, Self::Offline { .. } | Self::GivenUp { .. })
     }
 }
 

@@ -296,9 +296,10 @@ fn take_in(
 fn obey(backend: &mut Backend, wish: Wish, events: &mut Vec<Event>) -> bool {
     let is_news = backend.wish.is_offline() != wish.is_offline();
     if is_news {
+        let was_given_up = matches!(backend.wish, Wish::GivenUp { .. });
         backend.wish = wish;
         events.push(Event::Wished { backend: backend.id, wish });
-        if !wish.is_offline() {
+        if !wish.is_offline() && !was_given_up {
             // An operator who takes it back has looked at it: it counts like any other again.
             backend.tally.deposed = None;
         }

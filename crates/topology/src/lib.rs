@@ -13,6 +13,7 @@
 //! | what a probe or real traffic saw | `observation` |
 //! | is anything being written, and who has it | `rest` |
 //! | how late replicas are by the row that a proxy writes, and which one writes it | `heartbeat` |
+//! | how the proxy itself moves the primary's role | `promotion` |
 //! | for how long may a lease be relied on | `lease` |
 //! | which member should have a virtual IP, and the next step | `vip` |
 //! | what follows from it | `decide`, one file in `decide/` for each kind of topology |
@@ -31,6 +32,7 @@ mod lease;
 mod limits;
 mod observation;
 mod origin;
+pub mod promotion;
 mod replication;
 mod rest;
 mod snapshot;

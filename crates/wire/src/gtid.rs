@@ -11,7 +11,7 @@ use std::fmt;
 mod mariadb;
 mod mysql;
 
-pub use mariadb::GtidPosition;
+pub use mariadb::{GtidPosition, GtidState};
 pub use mysql::GtidIntervals;
 
 /// Transactions of one of the two families of servers.

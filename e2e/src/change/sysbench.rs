@@ -12,14 +12,14 @@ use crate::programs::run;
 use crate::stage::Address;
 
 /// The schema of its tables.
-pub(super) const SCHEMA: &str = "sbtest";
+pub(crate) const SCHEMA: &str = "sbtest";
 /// Large enough that its transactions rarely meet.
 const TABLES: [&str; 2] = ["--tables=4", "--table-size=20000"];
 const THREADS: u32 = 8;
 
 /// What it has said so far; numbers in hundredths, as it writes them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Said {
+pub(crate) struct Said {
     /// Transactions that have ended well.
     pub transactions: u64,
     /// Errors after which it has begun a transaction again, such as deadlocks.
@@ -31,7 +31,7 @@ pub(super) struct Said {
 }
 
 /// One run.
-pub(super) struct Sysbench {
+pub(crate) struct Sysbench {
     child: Child,
     said: Arc<Mutex<Said>>,
     readers: Vec<thread::JoinHandle<()>>,
@@ -39,7 +39,7 @@ pub(super) struct Sysbench {
 
 impl Sysbench {
     /// Makes its tables.
-    pub(super) fn prepare(address: &Address) -> Result<()> {
+    pub(crate) fn prepare(address: &Address) -> Result<()> {
         let mut command = command(address, "oltp_read_write", &[]);
         command.arg("prepare");
         run(&mut command, Duration::from_mins(3))?.success()?;
@@ -47,7 +47,7 @@ impl Sysbench {
     }
 
     /// Runs one of its tests until it is ended.
-    pub(super) fn start(address: &Address, test: &str, options: &[&str]) -> Result<Self> {
+    pub(crate) fn start(address: &Address, test: &str, options: &[&str]) -> Result<Self> {
         let mut command = command(address, test, options);
         command.args([&format!("--threads={THREADS}"), "--time=0", "--report-interval=1", "run"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -60,12 +60,12 @@ impl Sysbench {
     }
 
     /// What it has said by now.
-    pub(super) fn said(&self) -> Said {
+    pub(crate) fn said(&self) -> Said {
         locked(&self.said).clone()
     }
 
     /// Ends it; what it has said.
-    pub(super) fn end(mut self) -> Result<Said> {
+    pub(crate) fn end(mut self) -> Result<Said> {
         if let Some(status) = self.child.try_wait()? {
             locked(&self.said).fatal.push(format!("it has ended by itself: {status}"));
         }

@@ -63,7 +63,7 @@ impl Servers {
         matches!(self, Self::MariaDb | Self::MariaDbSemiSync)
     }
 
-    fn flavor(self) -> Flavor {
+    pub(crate) fn flavor(self) -> Flavor {
         match self {
             Self::MariaDb | Self::MariaDbSemiSync => Flavor::MariaDb,
             Self::MySql | Self::MySqlSemiSync => Flavor::MySql,

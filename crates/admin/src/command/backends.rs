@@ -149,6 +149,9 @@ fn state(backend: &Backend, open: u32) -> [Cell; 3] {
             let also = health.or(fault).map(|text| format!("; {text}")).unwrap_or_default();
             [text(word), text(moment(since, now)), text(format!("set OFFLINE by an operator{also}"))]
         }
+        Wish::GivenUp { since } => {
+            [text("maintenance"), text(moment(since, now)), text("it is lost, and another takes its role")]
+        }
         Wish::Online => {
             let since = backend.health.since().map(|since| moment(since, now));
             [text(state_word(backend, open)), since.into(), health.or(fault).into()]
@@ -160,7 +163,7 @@ fn state(backend: &Backend, open: u32) -> [Cell; 3] {
 pub(crate) fn state_word(backend: &Backend, open: u32) -> &'static str {
     match backend.wish {
         Wish::Offline { .. } if open > 0 => "draining",
-        Wish::Offline { .. } => "maintenance",
+        Wish::Offline { .. } | Wish::GivenUp { .. } => "maintenance",
         Wish::Online => backend.health.as_str(),
     }
 }

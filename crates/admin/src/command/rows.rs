@@ -4,7 +4,7 @@ use super::kind::{ask, change, client, look, look_for_clients, operate};
 use super::{
     AdminRole, Answer, Beyond, Command, Rows, Run, activity, audit, backends, cache, clusters, config,
     describe, digests, doctor, filters, hello, help, kill, limits, logs, memory, pause, pools, route, select,
-    service, sessions, set, settings, snapshots, status, vips,
+    service, sessions, set, settings, snapshots, status, switchover, vips,
 };
 
 /// All commands, in the order of the reference.
@@ -209,6 +209,8 @@ pub(crate) const COMMANDS: &[Command] = &[
             &audit::AUDIT,
         )
     },
+    switchover::SHOW,
+    switchover::CHECK,
     look(&["SHOW COMMANDS", "HELP"], "command", "This table.", &help::COMMANDS_TABLE),
     operate(
         &["KILL"],
@@ -251,6 +253,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         "Ends the pause that PAUSE with the same words has begun; without words: all. Statements go on in the order in which they came.",
         Run::Asking(|call| Box::pin(pause::resume(call))),
     ),
+    switchover::SWITCHOVER,
+    switchover::FAILOVER,
+    switchover::REJOIN,
     operate(
         &["RECONNECT"],
         "[BACKEND name | USER name]",

@@ -20,6 +20,7 @@ use super::vips::{MemberRow, VipChecking, VipRow, VipWish, Wishing};
 use super::*;
 use crate::cluster::{ClusterView, PauseDoor};
 use crate::console::{ChangedOption, Changing, ClientUser, ConfigChange, ListenerRow, Parts, Proxy, Saving};
+use crate::switching::{CheckRow, MoveLine, MoveRow, Moving, Switching};
 use crate::text::words;
 use crate::users::AdminUser;
 use delphinus_config::{Edit, Effect};
@@ -91,6 +92,52 @@ fn history() -> Arc<delphinus_history::History> {
         delphinus_history::Settings { enabled: true, limits },
         Box::new(|_| None),
     )
+}
+
+/// A cluster whose role moves at a word.
+struct Still;
+
+impl Switching for Still {
+    fn check(&self, _: Option<String>) -> Moving<'_, Vec<CheckRow>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn switch_over<'a>(&'a self, _: Option<String>, by: &'a str) -> Moving<'a, MoveRow> {
+        Box::pin(async { Ok(moved(by)) })
+    }
+
+    fn fail_over<'a>(&'a self, _: Option<String>, _: Option<bool>, by: &'a str) -> Moving<'a, MoveRow> {
+        Box::pin(async { Ok(moved(by)) })
+    }
+
+    fn rejoin<'a>(&'a self, _: &str, by: &'a str) -> Moving<'a, MoveRow> {
+        Box::pin(async { Ok(moved(by)) })
+    }
+
+    fn moves(&self) -> Vec<MoveRow> {
+        vec![moved("ops")]
+    }
+}
+
+fn moved(by: &str) -> MoveRow {
+    let line = MoveLine {
+        at_ms: 1,
+        took_ms: 2,
+        backend: "db2".into(),
+        step: "take writes".into(),
+        result: String::new(),
+    };
+    MoveRow {
+        number: 1,
+        kind: "switchover",
+        from: "db1".into(),
+        to: Some("db2".into()),
+        by: by.into(),
+        state: "done",
+        reason: None,
+        began: std::time::UNIX_EPOCH,
+        lines: vec![line],
+    }
 }
 
 /// A proxy with two options, of which the file has another value.
@@ -199,6 +246,7 @@ fn cluster(name: &str, rules: Rules) -> ClusterView {
         backends: Vec::new(),
         workers: Vec::new(),
         routing: Box::new(move || (routing.clone(), Policy::default())),
+        switching: Box::new(Still),
         pauses: pauses(),
     }
 }

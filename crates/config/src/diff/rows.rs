@@ -57,7 +57,11 @@ pub(super) fn generic(path: &str) -> String {
         }
     }
     match plain.strip_prefix("cluster.") {
-        Some(rest) if rest.contains('.') && !rest.starts_with("backend.") => rest.to_owned(),
+        Some(rest)
+            if rest.contains('.') && !rest.starts_with("backend.") && !rest.starts_with("failover.") =>
+        {
+            rest.to_owned()
+        }
         _ => plain,
     }
 }

@@ -1,10 +1,12 @@
 //! The clusters of a file: one `[cluster]`, or a `[[cluster]]` for each, with what is said for all of them below what is
 //! said for one.
 
-use super::{Rows, each, missing, one, rows};
+use super::{Rows, each, missing, one, optional, rows};
 use crate::document::Table;
 use crate::mistake::Mistakes;
-use crate::schema::{BackendSection, ClusterSection, MonitorSection, Pool, Routing, Section, Written, read};
+use crate::schema::{
+    BackendSection, ClusterSection, FailoverSection, MonitorSection, Pool, Routing, Section, Written, read,
+};
 
 /// The clusters as read.
 pub(crate) struct WrittenClusters {
@@ -19,6 +21,7 @@ pub(crate) struct WrittenClusters {
 pub(crate) struct WrittenCluster {
     pub(crate) section: Option<Written<ClusterSection>>,
     pub(crate) backends: Rows<BackendSection>,
+    pub(crate) failover: Option<Written<FailoverSection>>,
     pub(crate) routing: Option<Written<Routing>>,
     pub(crate) monitor: Option<Written<MonitorSection>>,
     pub(crate) pool: Option<Written<Pool>>,
@@ -45,6 +48,7 @@ impl WrittenClusters {
             };
             let mut list = one(&path, cluster.section.as_ref());
             list.extend(each(&format!("{path}.backend"), &cluster.backends));
+            list.extend(one(&format!("{path}.failover"), cluster.failover.as_ref()));
             list.extend(one(&format!("{below}routing"), cluster.routing.as_ref()));
             list.extend(one(&format!("{below}monitor"), cluster.monitor.as_ref()));
             list.extend(one(&format!("{below}pool"), cluster.pool.as_ref()));
@@ -98,6 +102,7 @@ fn cluster(
     WrittenCluster {
         section: read(table, mistakes),
         backends,
+        failover: optional(table, "failover", mistakes),
         routing: layered(root, Some(table), ("routing", "[cluster.routing]"), mistakes),
         monitor: monitor.filter(|_| knows_monitor).and_then(|table| read(&table, mistakes)),
         pool: layered(root, Some(table), ("pool", "[cluster.pool]"), mistakes),

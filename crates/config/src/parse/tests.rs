@@ -424,6 +424,22 @@ fn bad_health() {
 }
 
 #[test]
+fn bad_failover() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-failover.toml"),
+        &expect![[r#"
+        d.toml:16:1: a user, but with topology = "static" roles do not move; write topology = "read_only" or "group_replication", or remove it
+        d.toml:18:1: prefer names 'db9', and there is no such backend; write names of [[cluster.backend]]
+        d.toml:21:1: no client gets to cluster "two"; write cluster = "two" in a [[listener]] or [[user]], or schemas = [..] here; the first cluster is the default
+        d.toml:28:1: auto_failover = true, but the proxy has no account to act with; write user and its password, too
+        d.toml:31:1: no client gets to cluster "three"; write cluster = "three" in a [[listener]] or [[user]], or schemas = [..] here; the first cluster is the default
+        d.toml:37:10: the user "failover" of [cluster.failover] has no password; write password_file, password_env or password ("" for a user without a password)
+        d.toml:40:1: on_loss = "perhaps" is not known; write "refuse" or "proceed"
+    "#]],
+    );
+}
+
+#[test]
 fn bad_authentication() {
     check_mistakes(
         include_str!("../../tests/data/bad-authentication.toml"),
@@ -581,7 +597,7 @@ fn the_reference_page_is_up_to_date() {
 
 const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
-    [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND\
+    [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND[cluster.failover]\nFAILOVER\
     [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[digests]\nDIGESTS[slow_log]\nSLOWLOG[activity]\nACTIVITY[sql_log]\nSQLLOG[lease]\nstore = 'local'\nLEASE[log]\nLOG\
     [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[filter]]\nstatement = ['ddl']\nFILTER[[limit]]\nLIMIT[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR[[vip]]\nname = 'v'\naddresses = ['10.0.0.100']\nVIRTUAL\
     [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR\
@@ -596,6 +612,7 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("user", "USER"),
         ("cluster", "CLUSTER"),
         ("cluster.backend", "BACKEND"),
+        ("cluster.failover", "FAILOVER"),
         ("monitor", "MONITOR"),
         ("authentication", "AUTHENTICATION"),
         ("pool", "POOL"),

@@ -11,7 +11,7 @@ section! {
     /// The servers behind the proxy. For several clusters in one process, write `[[cluster]]` once for each, with a `name`; the
     /// first one is the default. `[cluster.routing]`, `[cluster.monitor]` and `[cluster.pool]` below a cluster set any option
     /// of `[routing]`, `[monitor]` and `[pool]` for this cluster alone. See docs/clusters.md.
-    pub(crate) struct ClusterSection = "[cluster]" at "cluster" with "backend", "routing", "monitor", "pool" {
+    pub(crate) struct ClusterSection = "[cluster]" at "cluster" with "backend", "failover", "routing", "monitor", "pool" {
         /// Name in logs and commands. Unique; each of several clusters needs one. A change needs a restart: another name is
         /// another cluster, and clusters cannot come or go while the proxy runs.
         name: String = is("main".to_owned()), "", Restart;

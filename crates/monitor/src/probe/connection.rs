@@ -36,8 +36,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Logs in on a new connection.
-    pub(super) async fn log_in(
+    /// Logs in on a new connection, as the monitor's user.
+    pub(crate) async fn log_in(
         stream: Stream,
         (spec, host): (&BackendSpec, &str),
         settings: &Settings,
@@ -79,22 +79,22 @@ impl Connection {
     }
 
     /// What both sides agreed on.
-    pub(super) fn agreed(&self) -> Capabilities {
+    pub(crate) fn agreed(&self) -> Capabilities {
         self.agreed
     }
 
     /// What the backend said it can do.
-    pub(super) fn offered(&self) -> Capabilities {
+    pub(crate) fn offered(&self) -> Capabilities {
         self.offered
     }
 
     /// Starts a command.
-    pub(super) fn packets(&mut self) -> PacketIo<'_> {
+    pub(crate) fn packets(&mut self) -> PacketIo<'_> {
         PacketIo::new(&mut self.stream, &mut self.buffer, 0)
     }
 
     /// Waits until something arrives, or the end: nothing is expected now.
-    pub(super) async fn closed(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         // What was read completely may still look as if there were more. An error is the end, too.
         while self.stream.readable().await.is_ok() && self.stream.is_quiet() {}
     }

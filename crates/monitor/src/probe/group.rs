@@ -24,13 +24,13 @@ const APPLIER: &str = "(SELECT SERVICE_STATE FROM performance_schema.replication
        WHERE CHANNEL_NAME = 'group_replication_applier')";
 
 /// The group, and how the member follows it.
-pub(super) type Seen = (Option<Arc<GroupView>>, Replication);
+pub(crate) type Seen = (Option<Arc<GroupView>>, Replication);
 
 /// A group has nine members at most.
 const MOST_MEMBERS: usize = 64;
 
 /// Asks. `None`: there is no such table, or the monitor's user may not read it.
-pub(super) async fn read(connection: &mut Connection) -> Result<Seen, ProbeError> {
+pub(crate) async fn read(connection: &mut Connection) -> Result<Seen, ProbeError> {
     let whole = query(connection, &format!("{COLUMNS}, {APPLIER} {MEMBERS}"), MOST_MEMBERS).await;
     let rows = match whole {
         Err(ProbeError::Answer(_)) => query(connection, &format!("{COLUMNS} {MEMBERS}"), MOST_MEMBERS).await,

@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::error::ProbeError;
 
 /// The values of a row; `None` is NULL.
-pub(super) type Row = Vec<Option<Vec<u8>>>;
+pub(crate) type Row = Vec<Option<Vec<u8>>>;
 
 /// Longest packet that is accepted, in bytes: whoever sends more is not a server that was asked this. Sets of GTIDs with
 /// many sources and gaps are long.
@@ -72,7 +72,7 @@ impl<'a> NamedRow<'a> {
     }
 
     /// The text in the first column that `is_it`; `None` if there is none, or it is NULL.
-    pub(super) fn text(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<Cow<'a, str>> {
+    pub(crate) fn text(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<Cow<'a, str>> {
         let at = self.named.position(is_it)?;
         let mut reader = Reader::new(self.payload);
         for _ in 0..at {
@@ -83,7 +83,7 @@ impl<'a> NamedRow<'a> {
 }
 
 /// Runs `sql`. More rows than `most_rows` are an error.
-pub(super) async fn query(
+pub(crate) async fn query(
     connection: &mut Connection,
     sql: &str,
     most_rows: usize,
@@ -106,7 +106,7 @@ pub(crate) async fn send(connection: &mut Connection, statements: &[&str]) -> Re
 }
 
 /// The same; shows one row after the other, since there may be many long ones.
-pub(super) async fn query_each(
+pub(crate) async fn query_each(
     connection: &mut Connection,
     sql: &str,
     most_rows: usize,
@@ -123,7 +123,7 @@ pub(super) async fn query_each(
 }
 
 /// The rows of a statement that was sent.
-pub(super) async fn receive(connection: &mut Connection, most_rows: usize) -> Result<Vec<Row>, ProbeError> {
+pub(crate) async fn receive(connection: &mut Connection, most_rows: usize) -> Result<Vec<Row>, ProbeError> {
     let mut rows = Vec::new();
     let see_row = |payload: &[u8], columns: usize| {
         let mut reader = Reader::new(payload);
@@ -155,13 +155,13 @@ pub(crate) async fn receive_named(
 }
 
 /// Runs a statement that gives no rows.
-pub(super) async fn execute(connection: &mut Connection, sql: &str) -> Result<(), ProbeError> {
+pub(crate) async fn execute(connection: &mut Connection, sql: &str) -> Result<(), ProbeError> {
     send(connection, &[sql]).await?;
     receive_done(connection).await
 }
 
 /// The end of a statement that was sent and gives no rows.
-pub(super) async fn receive_done(connection: &mut Connection) -> Result<(), ProbeError> {
+pub(crate) async fn receive_done(connection: &mut Connection) -> Result<(), ProbeError> {
     let mut io = connection.packets();
     match read(&mut io).await?.first() {
         Some(&OK) => Ok(()),

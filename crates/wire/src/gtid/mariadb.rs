@@ -67,6 +67,37 @@ impl GtidPosition {
     }
 }
 
+/// `@@gtid_binlog_state`: of each domain the last transaction of each server that is in the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GtidState(BTreeMap<(u32, u32), u64>);
+
+impl GtidState {
+    /// Reads `0-1-14,0-2-13,1-2-30`.
+    pub fn parse(text: &str) -> Result<Self, BadGtidSet> {
+        let mut state = Self::default();
+        for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+            let numbers: Vec<_> = one.split('-').collect();
+            let [domain, server, sequence] = numbers[..] else { return Err(BadGtidSet) };
+            let domain = domain.parse().map_err(|_| BadGtidSet)?;
+            let server = server.parse().map_err(|_| BadGtidSet)?;
+            let sequence: u64 = sequence.parse().map_err(|_| BadGtidSet)?;
+            let last = state.0.entry((domain, server)).or_default();
+            *last = sequence.max(*last);
+        }
+        Ok(state)
+    }
+
+    /// What this log has and `other` has not: of each domain and server the first and the last number. A log has all
+    /// transactions of a server in a domain up to the last, so that the last ones tell.
+    pub fn without(&self, other: &Self) -> Vec<(u32, u32, u64, u64)> {
+        let rest = |(&(domain, server), &last): (&(u32, u32), &u64)| {
+            let known = other.0.get(&(domain, server)).copied().unwrap_or_default();
+            (last > known).then_some((domain, server, known.saturating_add(1), last))
+        };
+        self.0.iter().filter_map(rest).collect()
+    }
+}
+
 impl fmt::Display for GtidPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         join(&self.0, f, |domain, last, f| write!(f, "{domain}-{}-{}", last.server, last.sequence))

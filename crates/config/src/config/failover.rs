@@ -1,0 +1,43 @@
+//! How the proxy moves the primary's role itself.
+
+use crate::secret::Secret;
+use crate::word::OnLoss;
+
+/// As whom it acts, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failover {
+    /// As whom it acts on the servers.
+    pub account: Account,
+    /// As whom an old primary follows the new one.
+    pub replication: Account,
+    /// A lost primary is replaced without an operator.
+    pub auto_failover: bool,
+    /// What happens when something acknowledged may be lost.
+    pub on_loss: OnLoss,
+    /// How long a primary may be away, milliseconds.
+    pub detect_ms: u64,
+    /// How long nothing is done without an operator after a failover, seconds.
+    pub pause_s: u64,
+    /// How long open transactions may go on, milliseconds.
+    pub transaction_wait_ms: u64,
+    /// How long a candidate may take to catch up, milliseconds.
+    pub catch_up_ms: u64,
+    /// How long replicas that acknowledge are waited for, milliseconds.
+    pub acker_wait_ms: u64,
+    /// How long a step may take, milliseconds.
+    pub step_timeout_ms: u64,
+    /// Backends that take the role first.
+    pub prefer: Vec<String>,
+    /// Backends that never take it.
+    pub never: Vec<String>,
+}
+
+/// A user and its password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Its name.
+    pub user: String,
+    /// Its password; empty for none.
+    pub password: Secret,
+}

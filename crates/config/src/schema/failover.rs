@@ -1,0 +1,56 @@
+//! `[cluster.failover]`: how the proxy moves the primary's role itself.
+
+use std::path::PathBuf;
+
+use super::{is, unset};
+use crate::secret::Secret;
+use crate::word::OnLoss;
+
+section! {
+    /// How the proxy moves the primary's role itself: `SWITCHOVER`, `FAILOVER`, and a lost primary that is replaced without an
+    /// operator. It works with `topology = "read_only"` (GTIDs on all servers) and "group_replication". Without `user` the proxy
+    /// follows roles that others move. See docs/switchover.md.
+    pub(crate) struct FailoverSection = "[cluster.failover]" at "cluster.failover" {
+        /// User as whom the proxy acts on all backends. It needs more rights than the monitor; `SWITCHOVER CHECK` says which are
+        /// missing.
+        user: Option<String> = unset("the proxy does not move roles"), "", Hot;
+        /// Password as it is. "" is a user without a password.
+        password: Option<Secret> = unset("another password option"), "", Hot;
+        /// Environment variable that holds the password.
+        password_env: Option<String> = unset("another password option"), "", Hot;
+        /// File that holds the password and nothing else. Relative paths start at the directory of the configuration file.
+        password_file: Option<PathBuf> = unset("another password option"), "", Hot;
+        /// User with which an old primary follows the new one. It needs REPLICATION SLAVE. Replicas keep the one that they have.
+        replication_user: Option<String> = unset("`user`"), "", Hot;
+        /// Its password as it is.
+        replication_password: Option<Secret> = unset("another password option, or as for `user`"), "", Hot;
+        /// Environment variable that holds it.
+        replication_password_env: Option<String> = unset("another password option"), "", Hot;
+        /// File that holds it and nothing else.
+        replication_password_file: Option<PathBuf> = unset("another password option"), "", Hot;
+        /// The proxy replaces a lost primary without an operator: when it has not answered for `detect_ms` and its replicas have lost
+        /// it, too. In a group this is the group's own affair.
+        auto_failover: bool = is(false), "", Hot;
+        /// What a failover does when something that was acknowledged may be lost. "refuse": it promotes nobody, and says why. To
+        /// prove that nothing is lost takes semi-sync (AFTER_SYNC) with a time-out above the time until a loss is known.
+        /// "proceed": it promotes the replica that has received most.
+        on_loss: OnLoss = is(OnLoss::Refuse), "", Hot, aka "onloss";
+        /// A primary that does not answer for so long, and that its replicas have lost, is lost.
+        detect_ms: u64 = is(3_000), "ms", Hot, in 100..=3_600_000;
+        /// After a failover the proxy does nothing by itself for so long, so that roles do not move to and fro. `FAILOVER` always
+        /// acts.
+        pause_s: u64 = is(3_600), "s", Hot, in 0..=604_800;
+        /// Open transactions may go on for so long when a switchover begins. After that they get error 1213.
+        transaction_wait_ms: u64 = is(5_000), "ms", Hot, in 0..=3_600_000;
+        /// A candidate may take so long to apply what it has not applied yet.
+        catch_up_ms: u64 = is(10_000), "ms", Hot, in 100..=3_600_000;
+        /// Replicas that acknowledge (semi-sync) may take so long to come to the new primary. Without them a switchover is undone.
+        acker_wait_ms: u64 = is(5_000), "ms", Hot, in 100..=3_600_000;
+        /// One step on a server may take so long, and a step that fails is tried again for so long.
+        step_timeout_ms: u64 = is(10_000), "ms", Hot, in 100..=3_600_000;
+        /// Names of backends that take the role first, the best first.
+        prefer: Vec<String> = is(vec![]), "", Hot;
+        /// Names of backends that never take it.
+        never: Vec<String> = is(vec![]), "", Hot;
+    }
+}

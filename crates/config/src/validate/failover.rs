@@ -1,0 +1,88 @@
+//! `[cluster.failover]`: its accounts, and the names of backends in it.
+
+use super::Check;
+use super::password::Sources;
+use crate::config::{Backend, Failover, FailoverAccount as Account};
+use crate::schema::{FailoverSection, Written};
+use crate::word::TopologyKind;
+
+impl Check<'_, '_> {
+    /// `None`: the proxy does not move roles, or there is a mistake.
+    pub(super) fn failover(
+        &mut self,
+        row: &Written<FailoverSection>,
+        topology: TopologyKind,
+        backends: &[Backend],
+    ) -> Option<Failover> {
+        let written = &row.value;
+        let Some(user) = &written.user else {
+            if written.auto_failover {
+                let what = "auto_failover = true, but the proxy has no account to act with";
+                self.mistakes.push(row.at("auto_failover"), what, "write user and its password, too");
+            }
+            return None;
+        };
+        if topology == TopologyKind::Static {
+            let what = "a user, but with topology = \"static\" roles do not move";
+            let instead = "write topology = \"read_only\" or \"group_replication\", or remove it";
+            self.mistakes.push(row.at("user"), what, instead);
+        }
+        for (option, names) in [("prefer", &written.prefer), ("never", &written.never)] {
+            for name in names.iter().filter(|name| !backends.iter().any(|one| one.name == **name)) {
+                let what = format!("{option} names '{name}', and there is no such backend");
+                self.mistakes.push(row.at(option), what, "write names of [[cluster.backend]]");
+            }
+        }
+        let account = self.account(row, user)?;
+        let replication = self.replication_account(row, &account)?;
+        Some(Failover {
+            account,
+            replication,
+            auto_failover: written.auto_failover,
+            on_loss: written.on_loss,
+            detect_ms: written.detect_ms,
+            pause_s: written.pause_s,
+            transaction_wait_ms: written.transaction_wait_ms,
+            catch_up_ms: written.catch_up_ms,
+            acker_wait_ms: written.acker_wait_ms,
+            step_timeout_ms: written.step_timeout_ms,
+            prefer: written.prefer.clone(),
+            never: written.never.clone(),
+        })
+    }
+
+    fn account(&mut self, row: &Written<FailoverSection>, user: &str) -> Option<Account> {
+        let written = &row.value;
+        let sources = Sources {
+            of: format!("the user \"{user}\" of [cluster.failover]"),
+            prefix: "",
+            password: written.password.as_ref(),
+            password_env: written.password_env.as_deref(),
+            password_file: written.password_file.as_deref(),
+            password_hash: None,
+        };
+        let source = self.one_source(&sources, row)?;
+        Some(Account { user: user.to_owned(), password: self.plain(&source, "", row)? })
+    }
+
+    fn replication_account(&mut self, row: &Written<FailoverSection>, account: &Account) -> Option<Account> {
+        let written = &row.value;
+        let sources = Sources {
+            of: "replication_user".to_owned(),
+            prefix: "replication_",
+            password: written.replication_password.as_ref(),
+            password_env: written.replication_password_env.as_deref(),
+            password_file: written.replication_password_file.as_deref(),
+            password_hash: None,
+        };
+        let Some(user) = &written.replication_user else {
+            if !sources.is_empty() {
+                let what = "a password of replication_user, which is not written";
+                self.mistakes.push(row.at(""), what, "write replication_user, too");
+            }
+            return Some(account.clone());
+        };
+        let source = self.one_source(&sources, row)?;
+        Some(Account { user: user.clone(), password: self.plain(&source, "replication_", row)? })
+    }
+}

@@ -1,0 +1,218 @@
+//! A primary that is lost: by an operator's word, or found by the proxy itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_net::rt;
+use delphinus_topology::BackendId;
+use delphinus_topology::promotion::{Detection, Loss, Move, OnLoss, Plan, Server, errant};
+use tracing::{error, info, warn};
+
+use super::super::story::Told;
+use super::{Driver, find};
+
+/// Between two looks where nothing is done by itself: semi-sync is watched all the same, for a failover by an operator.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// So long the proxy waits after a move that has not come to its end.
+const AGAIN: Duration = Duration::from_secs(10);
+
+impl Driver {
+    /// The primary is lost, by an operator's word.
+    pub(in super::super) async fn fail_over(
+        &mut self,
+        to: Option<&str>,
+        on_loss: Option<OnLoss>,
+        by: String,
+    ) -> Result<Told, String> {
+        let set = self.ready().await?;
+        let mut wanted = self.wanted(&set, to)?;
+        wanted.on_loss = Self::on_loss(&set, on_loss);
+        let servers = self.look().await;
+        let snapshot = self.reader.load();
+        let from =
+            snapshot.primary().map(|primary| primary.id).or(self.watched).ok_or_else(|| {
+                format!("it is not known who was the primary: {}", snapshot.why_no_primary())
+            })?;
+        let primary = find(&servers, from)?;
+        if primary.is_open() {
+            return Err(format!("{} answers and takes writes: use SWITCHOVER", primary.name));
+        }
+        self.alert.clear();
+        // It answers, and is to have the role again.
+        if wanted.to == Some(from) && primary.seen.is_ok() {
+            return self.drive(Plan::reopening(from, set.limits), &servers, (set, by)).await;
+        }
+        let mut plan = Plan::new(Move::Failover, from, wanted, set.limits);
+        plan.proof = self.proof.clone();
+        plan.events.clone_from(&self.events);
+        plan.is_group = self.settings.kind == delphinus_topology::Kind::GroupReplication;
+        self.drive(plan, &servers, (set, by)).await
+    }
+
+    /// A server that was lost, or rebuilt, follows the primary again.
+    pub(in super::super) async fn rejoin(&mut self, name: &str, by: String) -> Result<Told, String> {
+        let set = self.ready().await?;
+        let from = self.named(name)?;
+        let servers = self.look().await;
+        let snapshot = self.reader.load();
+        let to = snapshot.writer().map_err(|why| format!("there is no primary to follow: {why}"))?.id;
+        if to == from {
+            return Err(format!("{name} is the primary"));
+        }
+        if let Err(why) = &find(&servers, from)?.seen {
+            return Err(format!("{name} does not answer: {why}"));
+        }
+        self.refused.retain(|(id, _)| *id != from);
+        let plan = Plan::rejoin(from, to, set.limits);
+        let told = self.drive(plan, &servers, (set, by)).await?;
+        self.replaced.retain(|id| *id != from);
+        Ok(told)
+    }
+
+    /// Watches the primary; ready when something has to be done without an operator's word.
+    pub(in super::super) async fn watch(&mut self) -> Due {
+        loop {
+            let pause = match self.ready().await {
+                Ok(set) if self.settings.kind != delphinus_topology::Kind::GroupReplication => {
+                    if let Some(due) = self.watch_once(&set).await {
+                        return due;
+                    }
+                    if set.is_auto { self.settings.interval().min(SLOW) } else { SLOW }
+                }
+                _ => SLOW,
+            };
+            rt::sleep(pause).await;
+        }
+    }
+
+    /// What has to be done now.
+    async fn watch_once(&mut self, set: &super::PromotionSettings) -> Option<Due> {
+        let primary = self.reader.load().primary().map(|primary| primary.id);
+        if primary.is_some() && primary != self.watched {
+            self.proof.forget();
+            self.detection = Detection::default();
+            self.watched = primary;
+        }
+        let watched = self.watched?;
+        let at = rt::now();
+        let servers = self.look().await;
+        let server = find(&servers, watched).ok()?;
+        self.proof.watch(server, &servers, at);
+        self.was_lost |= server.seen.is_err();
+        if let Some(standing) = server.standing().filter(|_| server.is_open()) {
+            self.events = Some(standing.events.enabled.clone());
+            self.was_lost = false;
+            if let Some(due) = self.due_to_rejoin(server, &servers) {
+                return Some(due);
+            }
+        }
+        let loss = self.detection.look(server, &servers, set.patience, rt::now());
+        if !set.is_auto || self.again.is_some_and(|again| rt::now() < again) {
+            return None;
+        }
+        if self.was_lost && server.seen.is_ok() && !servers.iter().any(Server::is_open) {
+            return self.parts.leave.permit().is_ok().then_some(Due::Reopen(watched));
+        }
+        let told = match loss {
+            Loss::None => None,
+            Loss::Doubted(why) => Some(format!("not replaced: {why}")),
+            Loss::Certain => match (self.alert.blocked(set.pause, rt::now()), self.parts.leave.permit()) {
+                (Some(left), _) => Some(format!(
+                    "not replaced: the last failover was a moment ago; the proxy acts by itself again in {} s, FAILOVER acts now",
+                    left.as_secs()
+                )),
+                (None, Err(why)) => Some(format!("not replaced by this proxy: {why}")),
+                (None, Ok(_)) => return Some(Due::Replace(watched)),
+            },
+        };
+        if told != self.told {
+            if let Some(why) = &told {
+                warn!(backend = &*server.name, why, "the primary does not answer");
+            } else {
+                info!(backend = &*server.name, "the primary answers");
+            }
+            self.told = told;
+        }
+        None
+    }
+
+    /// A primary that this proxy has replaced, or a replica that still looks for it, answers again. What has something of its own is
+    /// refused once, and again when it has something else.
+    fn due_to_rejoin(&self, primary: &Server, servers: &[Server]) -> Option<Due> {
+        self.parts.leave.permit().ok()?;
+        let own = primary.standing()?;
+        let old = self.replaced.iter().filter(|id| **id != primary.id);
+        old.filter_map(|id| servers.iter().find(|server| server.id == *id)).find_map(|old| {
+            let is_back = |server: &&Server| {
+                let Some(standing) = server.standing() else { return false };
+                let is_due = server.id == old.id || server.points_to(old);
+                let found = errant(standing, own).map(|found| Arc::from(found.text));
+                let is_refused = |(id, text): &(BackendId, Arc<str>)| {
+                    *id == server.id && found.as_ref() == Some(text) && !server.is_open()
+                };
+                is_due && !server.points_to(primary) && !self.refused.iter().any(is_refused)
+            };
+            servers.iter().find(is_back).map(|_| Due::Rejoin { from: old.id, to: primary.id })
+        })
+    }
+
+    /// Does what the proxy does without an operator's word.
+    pub(in super::super) async fn do_by_itself(&mut self, due: Due) {
+        let Ok(set) = self.ready().await else { return };
+        let Ok(wanted) = self.wanted(&set, None) else { return };
+        let servers = self.look().await;
+        let (plan, by) = match due {
+            Due::Replace(from) => {
+                let mut plan = Plan::new(Move::Failover, from, wanted, set.limits);
+                plan.proof = self.proof.clone();
+                plan.events.clone_from(&self.events);
+                (plan, "auto_failover")
+            }
+            Due::Reopen(from) => (Plan::reopening(from, set.limits), "auto_failover"),
+            Due::Rejoin { from, to } => (Plan::rejoin(from, to, set.limits), "return"),
+        };
+        if let Err(why) = self.drive(plan, &servers, (set, by.to_owned())).await {
+            error!(why, "a move by the proxy itself has not come to its end");
+            self.again = Some(rt::now() + AGAIN);
+        } else if matches!(due, Due::Replace(_)) {
+            self.alert.note(rt::now());
+        }
+        if let Due::Rejoin { from, to } = due {
+            self.note_refused(from, to).await;
+        }
+    }
+
+    /// Whoever was refused is left alone as long as it stays as it is; whoever follows the primary is no old one any more.
+    async fn note_refused(&mut self, from: BackendId, to: BackendId) {
+        let servers = self.look().await;
+        let (Ok(old), Ok(primary)) = (find(&servers, from), find(&servers, to)) else { return };
+        let Some(own) = primary.standing() else { return };
+        for server in &servers {
+            let Some(found) = server.standing().and_then(|standing| errant(standing, own)) else { continue };
+            if (server.id == from || server.points_to(old)) && !server.points_to(primary) {
+                self.refused.retain(|(id, _)| *id != server.id);
+                self.refused.push((server.id, found.text.into()));
+            }
+        }
+        if old.points_to(primary) {
+            self.replaced.retain(|id| *id != from);
+        }
+    }
+}
+
+/// What the proxy does without an operator's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Due {
+    /// A lost primary is replaced.
+    Replace(BackendId),
+    /// One that has started again takes writes again.
+    Reopen(BackendId),
+    /// One that was replaced follows the new one.
+    Rejoin {
+        /// The old one.
+        from: BackendId,
+        /// The new one.
+        to: BackendId,
+    },
+}

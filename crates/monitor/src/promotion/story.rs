@@ -1,0 +1,116 @@
+//! What was done, step by step: the time line that operators read, of the last moves.
+
+use std::collections::VecDeque;
+use std::time::{Duration, SystemTime};
+
+/// So many moves are kept.
+const MOVES: usize = 32;
+/// So many lines of each. A step that is tried again and again is one line.
+const LINES: usize = 200;
+/// Longest text of a line, in bytes.
+const LONGEST: usize = 1024;
+
+/// A move.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// Its number, from 1 on.
+    pub number: u64,
+    /// When it began.
+    pub began: SystemTime,
+    /// `switchover` or `failover`.
+    pub kind: &'static str,
+    /// Who had the role.
+    pub from: String,
+    /// Who takes it, once that is known.
+    pub to: Option<String>,
+    /// Who has wanted it.
+    pub by: String,
+    /// `running`, `done`, `undone` or `failed`.
+    pub state: &'static str,
+    /// Why it was undone, or has failed.
+    pub reason: Option<String>,
+    /// What was done.
+    pub lines: Vec<Line>,
+}
+
+/// One thing that was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// When, since the move began.
+    pub after: Duration,
+    /// How long it took.
+    pub took: Duration,
+    /// Where; empty: in the proxy.
+    pub backend: String,
+    /// What.
+    pub step: String,
+    /// What came of it.
+    pub result: String,
+}
+
+/// The last moves.
+#[derive(Debug, Default)]
+pub struct Story {
+    moves: VecDeque<Told>,
+    count: u64,
+}
+
+impl Story {
+    /// All that are kept, the oldest first.
+    pub fn moves(&self) -> impl Iterator<Item = &Told> {
+        self.moves.iter()
+    }
+
+    /// The one that runs.
+    pub fn running(&self) -> Option<&Told> {
+        self.moves.back().filter(|last| last.state == "running")
+    }
+
+    pub(super) fn begin(&mut self, kind: &'static str, from: String, by: String) -> u64 {
+        self.count += 1;
+        let (number, began) = (self.count, SystemTime::now());
+        let told = Told {
+            number,
+            began,
+            kind,
+            from,
+            to: None,
+            by,
+            state: "running",
+            reason: None,
+            lines: Vec::new(),
+        };
+        if self.moves.len() == MOVES {
+            self.moves.pop_front();
+        }
+        self.moves.push_back(told);
+        number
+    }
+
+    pub(super) fn last(&mut self) -> Option<&mut Told> {
+        self.moves.back_mut()
+    }
+
+    pub(super) fn tell(&mut self, mut line: Line) {
+        let Some(last) = self.moves.back_mut() else { return };
+        cut(&mut line.result);
+        cut(&mut line.step);
+        if let Some(before) = last.lines.last_mut()
+            && (&before.backend, &before.step, &before.result) == (&line.backend, &line.step, &line.result)
+        {
+            before.took = (line.after + line.took).saturating_sub(before.after);
+            return;
+        }
+        if last.lines.len() < LINES {
+            last.lines.push(line);
+        }
+    }
+}
+
+fn cut(text: &mut String) {
+    if text.len() > LONGEST {
+        let end = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        text.truncate(end);
+        text.push_str("...");
+    }
+}

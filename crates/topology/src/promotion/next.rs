@@ -1,0 +1,110 @@
+//! What is to be done next. Each call looks at the servers anew: a step that is done is not asked for again, one that is lost is.
+//!
+//! | part | does |
+//! |---|---|
+//! | [`take_over`] | earlier actors' connections end before anything else is done |
+//! | `give_up` | the old primary lets its transactions end, and closes |
+//! | `lose` | of a lost primary nothing more is taken, and a candidate is chosen |
+//! | `promote` | whoever has the role in the end catches up, gets its replicas, and opens |
+//! | `elect` | a group does that by itself |
+
+mod elect;
+mod give_up;
+mod lose;
+mod promote;
+
+use std::time::Instant;
+
+use super::plan::{Move, Plan};
+use super::standing::Server;
+use super::step::Step;
+use crate::backend::BackendId;
+
+/// What follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// These, at the same time, each on another server.
+    Do(Vec<Step>),
+    /// Look again soon.
+    Wait(Waiting),
+    /// Nothing: it is done, or undone where the plan says why.
+    Done,
+    /// It can neither go on nor be undone. Why.
+    Stuck(String),
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Open transactions of the old primary.
+    Transactions,
+    /// A server that has to answer.
+    Closed,
+    /// The candidate gets what it lacks.
+    CatchUp,
+    /// The candidate applies what it has.
+    Apply,
+    /// Replicas that acknowledge.
+    Ackers,
+    /// The group.
+    Election,
+    /// The proxy's own view.
+    Role,
+}
+
+impl Waiting {
+    /// Completes "waiting for".
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Transactions => "open transactions",
+            Self::Closed => "an answer",
+            Self::CatchUp => "the candidate to receive and apply everything",
+            Self::Apply => "the candidate to apply what it has received",
+            Self::Ackers => "replicas that acknowledge to the new primary",
+            Self::Election => "the group's election",
+            Self::Role => "the monitor to see the new primary",
+        }
+    }
+}
+
+/// The next steps, from what the servers have said after the last ones.
+pub fn next(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
+    if let Some(why) = &plan.stuck {
+        return Next::Stuck(why.to_string());
+    }
+    if let Some(steps) = take_over(plan, servers) {
+        return Next::Do(steps);
+    }
+    if plan.is_group {
+        return elect::elect(plan, servers, now);
+    }
+    if plan.kind == Move::Failover && plan.held.is_none() {
+        // Before anything is looked at: what it acknowledges from now on reaches no client.
+        return Next::Do(vec![Step::GiveUp(plan.from)]);
+    }
+    let is_undone = plan.undoing.is_some();
+    let first = match plan.kind {
+        _ if plan.is_opening => None,
+        Move::Failover if is_undone => return lose::take_back(plan, servers, now),
+        Move::Failover if plan.to.is_none() => lose::lose(plan, servers, now),
+        Move::Switchover if !is_undone => give_up::give_up(plan, servers, now),
+        _ => None,
+    };
+    first.unwrap_or_else(|| promote::promote(plan, servers, now))
+}
+
+/// Statements of an actor that hangs may still be on their way.
+fn take_over(plan: &Plan, servers: &[Server]) -> Option<Vec<Step>> {
+    let is_new = |server: &&Server| server.seen.is_ok() && !plan.taken_over.contains(&server.id);
+    let steps: Vec<_> = servers.iter().filter(is_new).map(|server| Step::EndPredecessor(server.id)).collect();
+    (!steps.is_empty()).then_some(steps)
+}
+
+fn find(servers: &[Server], id: BackendId) -> Option<&Server> {
+    servers.iter().find(|server| server.id == id)
+}
+
+/// Takes it back, and looks what is to be done for that.
+fn undo(plan: &mut Plan, servers: &[Server], now: Instant, why: String) -> Next {
+    if plan.undo(why.clone()) { next(plan, servers, now) } else { Next::Stuck(why) }
+}

@@ -1,0 +1,252 @@
+//! Whoever has the role in the end, the new primary or, when it is undone, the old one: catches up, gets its replicas, and opens.
+
+use std::time::Instant;
+
+use delphinus_wire::gtid::GtidSet;
+
+use super::lose::receiving;
+use super::{Next, Waiting, find, undo};
+use crate::promotion::errant::errant;
+use crate::promotion::plan::{Move, OnLoss, Plan};
+use crate::promotion::proof::is_still_shut;
+use crate::promotion::standing::{Guard, Server, Standing};
+use crate::promotion::step::Step;
+use crate::replication::Receiver;
+
+pub(super) fn promote(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
+    let Some(aim) = plan.aim().and_then(|aim| find(servers, aim)) else {
+        return Next::Stuck("there is no such backend any more".to_owned());
+    };
+    let standing = match &aim.seen {
+        Ok(standing) => standing,
+        Err(_) if !plan.waits_too_long(Waiting::Closed, now) => return Next::Wait(Waiting::Closed),
+        Err(why) => {
+            let why = format!("{} does not answer: {why}", aim.name);
+            return undo(plan, servers, now, why);
+        }
+    };
+    if let Some(steps) = shut_others(plan, servers, aim) {
+        return Next::Do(steps);
+    }
+    if standing.guard == Guard::Open {
+        return finish(plan, servers, (aim, standing), now);
+    }
+    if let Some(next) = still_lost(plan, servers, (aim, standing), now) {
+        return next;
+    }
+    let ready = catch_up(plan, servers, (aim, standing), now)
+        .or_else(|| arrange(plan, servers, (aim, standing), now))
+        .or_else(|| gather(plan, servers, (aim, standing), now));
+    if let Some(next) = ready {
+        return next;
+    }
+    // From here on it may take writes, whatever the answer says.
+    plan.is_opening |= plan.undoing.is_none();
+    Next::Do(vec![Step::Open(aim.id)])
+}
+
+/// A replica that has started again follows the lost primary again, and acknowledges to it. What it has got then is looked at anew.
+fn still_lost(
+    plan: &mut Plan,
+    servers: &[Server],
+    (aim, standing): (&Server, &Standing),
+    now: Instant,
+) -> Option<Next> {
+    if plan.kind != Move::Failover || plan.is_opening || plan.frozen.is_some() {
+        return None;
+    }
+    let from = find(servers, plan.from)?;
+    if let Some(own) = from.standing().filter(|own| own.guard == Guard::Closed) {
+        // It has come back, and nobody's session is left there: what it has is known, and is fetched.
+        plan.frozen = Some(own.executed.clone());
+        return None;
+    }
+    let receiving = receiving(servers, from);
+    if !receiving.is_empty() {
+        return Some(Next::Do(receiving));
+    }
+    if plan.wanted.on_loss == OnLoss::Proceed {
+        return None;
+    }
+    let has_more = |server: &&Server| {
+        server.points_to(from)
+            && server.standing().is_some_and(|own| !standing.received.contains(&own.received))
+    };
+    let why = match servers.iter().find(has_more) {
+        Some(other) => Some(format!("{} has received more than {}", other.name, aim.name)),
+        None => is_still_shut(&plan.proof, (from, aim), servers).err(),
+    };
+    why.map(|why| undo(plan, servers, now, format!("something acknowledged may be lost: {why}")))
+}
+
+/// Nobody else takes writes, and nobody's session is left there.
+fn shut_others(plan: &Plan, servers: &[Server], aim: &Server) -> Option<Vec<Step>> {
+    let others = servers.iter().filter(|server| server.id != aim.id);
+    let step = |server: &Server| {
+        let standing = server.standing()?;
+        // Before the old one is closed for good it was open: its sessions may have something prepared.
+        let is_old = server.id == plan.from;
+        match standing.guard {
+            Guard::Open | Guard::Ajar if is_old || standing.guard == Guard::Open => {
+                Some(Step::Close(server.id))
+            }
+            Guard::Closed if is_old && !plan.cleared.contains(&server.id) => {
+                Some(Step::EndSessions(server.id))
+            }
+            _ => None,
+        }
+    };
+    let steps: Vec<_> = others.filter_map(step).collect();
+    (!steps.is_empty()).then_some(steps)
+}
+
+/// It has what the old one had, and has applied it.
+fn catch_up(
+    plan: &mut Plan,
+    servers: &[Server],
+    (aim, standing): (&Server, &Standing),
+    now: Instant,
+) -> Option<Next> {
+    let is_behind = |wanted: &GtidSet| !standing.executed.contains(wanted);
+    if plan.undoing.is_none() && plan.frozen.as_ref().is_some_and(|frozen| is_behind(frozen)) {
+        let from = find(servers, plan.from)?;
+        if plan.waits_too_long(Waiting::CatchUp, now) {
+            let why = format!(
+                "{} has not applied everything within {} s",
+                aim.name,
+                plan.limits.catch_up.as_secs_f32()
+            );
+            return Some(undo(plan, servers, now, why));
+        }
+        return Some(follow(aim, from).map_or(Next::Wait(Waiting::CatchUp), |step| Next::Do(vec![step])));
+    }
+    if !standing.sources.is_empty() && is_behind(&standing.received) {
+        if plan.waits_too_long(Waiting::Apply, now) {
+            let why = format!("{} has not applied what it has received", aim.name);
+            return Some(undo(plan, servers, now, why));
+        }
+        let is_stopped = standing.sources.iter().any(|source| source.applier_stopped.is_some());
+        return Some(if is_stopped && plan.kind == Move::Switchover {
+            Next::Do(vec![Step::StartReplica(aim.id)])
+        } else {
+            Next::Wait(Waiting::Apply)
+        });
+    }
+    None
+}
+
+/// What is missing for it to follow; `None`: it does, or is about to.
+fn follow(server: &Server, source: &Server) -> Option<Step> {
+    if !server.points_to(source) {
+        return Some(Step::Attach { on: server.id, to: source.id });
+    }
+    let sources = &server.standing()?.sources;
+    let stands = sources.iter().any(|one| {
+        one.is(source) && (matches!(one.receiver, Receiver::Stopped(_)) || one.applier_stopped.is_some())
+    });
+    stands.then_some(Step::StartReplica(server.id))
+}
+
+/// It follows nobody, waits for acknowledgements as the old one did, and all others follow it.
+fn arrange(
+    plan: &mut Plan,
+    servers: &[Server],
+    (aim, standing): (&Server, &Standing),
+    now: Instant,
+) -> Option<Next> {
+    if let Some(steps) = semi_sync(plan, servers) {
+        return Some(Next::Do(steps));
+    }
+    let mut steps = attach(plan, servers, (aim, standing), now);
+    if !standing.sources.is_empty() {
+        steps.push(Step::Detach(aim.id));
+    }
+    (!steps.is_empty()).then_some(Next::Do(steps))
+}
+
+/// As it was before, with the roles exchanged; where it is undone, as it was.
+fn semi_sync(plan: &Plan, servers: &[Server]) -> Option<Vec<Step>> {
+    let wanted = plan.semi_sync_wanted();
+    let step = |(id, (source, acknowledges)): &(_, (_, bool))| {
+        let now = &find(servers, *id)?.standing()?.semi_sync;
+        let is_so = (now.source, now.acknowledges) == (*source, *acknowledges);
+        (!is_so).then_some(Step::SetSemiSync { on: *id, source: *source, acknowledges: *acknowledges })
+    };
+    let steps: Vec<_> = wanted.iter().filter_map(step).collect();
+    (!steps.is_empty()).then_some(steps)
+}
+
+/// Has the others follow it. One that has something of its own does not: that would be lost, or spread, without a word.
+fn attach(
+    plan: &mut Plan,
+    servers: &[Server],
+    (aim, standing): (&Server, &Standing),
+    now: Instant,
+) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for server in servers.iter().filter(|server| server.id != aim.id) {
+        let Some(own) = server.standing() else { continue };
+        if plan.leaves_out(server) || !moves_along(plan, servers, server) {
+            continue;
+        }
+        let Some(step) = follow(server, aim) else { continue };
+        if let Some(found) = errant(own, standing) {
+            plan.leave_out(server, format!("it has transactions of its own: {}", found.text));
+            continue;
+        }
+        if matches!(step, Step::StartReplica(_)) && plan.waits_too_long(Waiting::Ackers, now) {
+            plan.leave_out(server, "its replication does not start");
+            continue;
+        }
+        steps.push(step);
+    }
+    steps
+}
+
+/// Only the two that exchange the role, and whoever follows one of them: others stand elsewhere because somebody wants it so.
+fn moves_along(plan: &Plan, servers: &[Server], server: &Server) -> bool {
+    let is_side = |id| server.id == id;
+    let follows = |id| find(servers, id).is_some_and(|side| server.points_to(side));
+    [Some(plan.from), plan.to].into_iter().flatten().any(|id| is_side(id) || follows(id))
+}
+
+/// With semi-sync the first write would wait, perhaps for ever, for replicas that are not there yet.
+fn gather(
+    plan: &mut Plan,
+    servers: &[Server],
+    (aim, standing): (&Server, &Standing),
+    now: Instant,
+) -> Option<Next> {
+    let count = standing.semi_sync.source?.count;
+    if standing.semi_sync.clients >= count {
+        return None;
+    }
+    if !plan.waits_too_long(Waiting::Ackers, now) {
+        return Some(Next::Wait(Waiting::Ackers));
+    }
+    let why = format!(
+        "{} of the {count} replicas that have to acknowledge have come to {}",
+        standing.semi_sync.clients, aim.name
+    );
+    // Where a primary is lost, one that waits is better than none: its own time-out says for how long.
+    if plan.kind != Move::Switchover || plan.undoing.is_some() {
+        plan.leave_out(aim, why);
+        return None;
+    }
+    Some(undo(plan, servers, now, why))
+}
+
+/// It takes writes: everybody is told.
+fn finish(plan: &mut Plan, servers: &[Server], (aim, standing): (&Server, &Standing), now: Instant) -> Next {
+    let is_seen = plan.seen_primary == Some(aim.id);
+    let is_held = plan.held.is_some() && !plan.is_released;
+    if is_held && (is_seen || plan.waits_too_long(Waiting::Role, now)) {
+        return Next::Do(vec![Step::Release(plan.from)]);
+    }
+    let mut steps = attach(plan, servers, (aim, standing), now);
+    steps.extend(plan.enable_events(aim));
+    if !steps.is_empty() {
+        return Next::Do(steps);
+    }
+    if is_held { Next::Wait(Waiting::Role) } else { Next::Done }
+}

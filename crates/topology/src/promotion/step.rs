@@ -1,0 +1,102 @@
+//! What can be done to a server, or to the proxy's own sessions. Each step may be done again without harm.
+
+use std::sync::Arc;
+
+use crate::backend::BackendId;
+use crate::promotion::standing::AsSource;
+
+/// One act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Ends the connections of the account that whoever acted before has left on a server.
+    EndPredecessor(BackendId),
+    /// New transactions of this proxy's sessions wait.
+    Hold(BackendId),
+    /// The same, and nothing that a lost primary still says is passed on: it may acknowledge by itself after a while.
+    GiveUp(BackendId),
+    /// They go on.
+    Release(BackendId),
+    /// Events of the scheduler do not run there any more.
+    DisableEvents(BackendId),
+    /// Those that ran on the primary before run there, and no others.
+    EnableEvents {
+        /// Which one.
+        on: BackendId,
+        /// Which events.
+        events: Arc<[Arc<str>]>,
+    },
+    /// Nobody writes there any more, also after a restart.
+    Close(BackendId),
+    /// Clients' sessions are ended there: read-only does not stop what is prepared (XA COMMIT).
+    EndSessions(BackendId),
+    /// It gets nothing more from its source.
+    StopReceiver(BackendId),
+    /// It fetches and applies again.
+    StartReplica(BackendId),
+    /// It waits for acknowledgements like this as a source, or does not; and acknowledges as a replica, or does not.
+    SetSemiSync {
+        /// Which one.
+        on: BackendId,
+        /// As a source.
+        source: Option<AsSource>,
+        /// As a replica.
+        acknowledges: bool,
+    },
+    /// It follows another one.
+    Attach {
+        /// Which one.
+        on: BackendId,
+        /// Whom.
+        to: BackendId,
+    },
+    /// It follows nobody.
+    Detach(BackendId),
+    /// It takes writes. What comes before it can be undone; this cannot.
+    Open(BackendId),
+    /// The group makes it its primary.
+    Elect(BackendId),
+}
+
+impl Step {
+    /// Where it is done.
+    pub fn on(&self) -> BackendId {
+        match self {
+            Self::EndPredecessor(on)
+            | Self::Hold(on)
+            | Self::GiveUp(on)
+            | Self::Release(on)
+            | Self::DisableEvents(on)
+            | Self::EnableEvents { on, .. }
+            | Self::Close(on)
+            | Self::EndSessions(on)
+            | Self::StopReceiver(on)
+            | Self::StartReplica(on)
+            | Self::SetSemiSync { on, .. }
+            | Self::Attach { on, .. }
+            | Self::Detach(on)
+            | Self::Open(on)
+            | Self::Elect(on) => *on,
+        }
+    }
+
+    /// What it is called in the time line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::EndPredecessor(_) => "end connections of an earlier actor",
+            Self::Hold(_) => "hold new transactions",
+            Self::GiveUp(_) => "give up the primary",
+            Self::Release(_) => "release held transactions",
+            Self::DisableEvents(_) => "disable events",
+            Self::EnableEvents { .. } => "enable events",
+            Self::Close(_) => "set read-only",
+            Self::EndSessions(_) => "end client sessions",
+            Self::StopReceiver(_) => "stop receiving",
+            Self::StartReplica(_) => "start replication",
+            Self::SetSemiSync { .. } => "set semi-sync",
+            Self::Attach { .. } => "follow",
+            Self::Detach(_) => "stop following",
+            Self::Open(_) => "take writes",
+            Self::Elect(_) => "elect",
+        }
+    }
+}

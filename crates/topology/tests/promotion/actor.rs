@@ -1,0 +1,306 @@
+//! Whoever acts: looks, asks `next`, does the steps; dies between two of them, and another goes on by the journal.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delphinus_topology::BackendId;
+use delphinus_topology::promotion::{
+    Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Server as Seen, Standing, Step, Wanted, errant,
+    next,
+};
+
+use crate::fault::Fault;
+use crate::world::{TICK, World};
+
+/// A statement on its way.
+#[derive(Debug, Clone)]
+struct Sent {
+    step: Step,
+    at: u64,
+    /// Which actor has sent it.
+    actor: u64,
+    /// Its answer gets lost.
+    is_mute: bool,
+}
+
+pub(crate) struct Actor {
+    start: Instant,
+    number: u64,
+    sent: Vec<Sent>,
+    plan: Option<Plan>,
+    journal: Option<String>,
+    proof: Proof,
+    detection: Detection,
+    watched: BackendId,
+    was_lost: bool,
+    /// Replaced, and not seen to have given up: what the proxies know together.
+    deposed: Vec<BackendId>,
+    rests_until: u64,
+}
+
+fn limits() -> Limits {
+    let ms = Duration::from_millis;
+    Limits { drain: ms(100), catch_up: ms(2_000), ackers: ms(1_000), others: ms(1_000) }
+}
+
+impl Actor {
+    pub(crate) fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            number: 0,
+            sent: Vec::new(),
+            plan: None,
+            journal: None,
+            proof: Proof::default(),
+            detection: Detection::default(),
+            watched: BackendId(0),
+            was_lost: false,
+            deposed: Vec::new(),
+            rests_until: 0,
+        }
+    }
+
+    fn now(&self, world: &World) -> Instant {
+        self.start + Duration::from_millis(world.now)
+    }
+
+    fn look(world: &mut World) -> Vec<Seen> {
+        let count = world.servers.len();
+        let mut seen = Vec::with_capacity(count);
+        for number in 0..count {
+            // They are not all asked at one moment.
+            if world.rng.percent(20) {
+                world.step();
+            }
+            let own = &world.servers[number];
+            let answer = if own.is_up && own.is_reached {
+                let (clients, received) = (world.clients(number), world.received(number));
+                let followers: Vec<u32> = (0..count)
+                    .filter(|other| world.servers[*other].source == Some(number) && world.fetches(*other))
+                    .map(|other| other as u32 + 1)
+                    .collect();
+                let standing =
+                    world.servers[number].standing(number, clients, received, world.fetches(number));
+                Ok(Standing { followers: Some(followers.into()), ..standing })
+            } else {
+                Err(Arc::from("no answer"))
+            };
+            let name = format!("s{number}");
+            seen.push(Seen {
+                id: BackendId(number as u16),
+                name: name.as_str().into(),
+                host: name.as_str().into(),
+                port: 3306,
+                seen: answer,
+            });
+        }
+        seen
+    }
+
+    /// A turn of whoever acts, and what is on its way.
+    pub(crate) fn turn(&mut self, world: &mut World) {
+        self.arrive(world);
+        if self.rests_until > world.now || self.sent.iter().any(|sent| sent.actor == self.number) {
+            return;
+        }
+        if !world.is_calm && world.rng.percent(1) {
+            self.die(world);
+            return;
+        }
+        // With nothing to do it looks now and then.
+        if self.plan.is_none() && !world.now.is_multiple_of(3 * TICK) {
+            return;
+        }
+        let at = self.now(world);
+        let servers = Self::look(world);
+        if self.plan.is_none() {
+            self.watch(world, &servers, at);
+            return;
+        }
+        let now = self.now(world);
+        let Some(plan) = &mut self.plan else { return };
+        plan.open_transactions = world.rng.below(3) / 2;
+        plan.seen_primary = plan.aim();
+        match next(plan, &servers, now) {
+            Next::Do(steps) => {
+                self.journal = Some(plan.journal(&servers));
+                if world.fault == Some(Fault::OpeningIsForgotten) {
+                    plan.is_opening = false;
+                    self.journal = self.journal.take().map(|text| text.replace("opening=yes\n", ""));
+                }
+                for step in steps {
+                    let (at, is_mute) = (world.now + 20 * world.rng.below(4) as u64, world.rng.percent(4));
+                    self.sent.push(Sent { step, at, actor: self.number, is_mute: is_mute && !world.is_calm });
+                }
+            }
+            Next::Wait(_) => {}
+            ended @ (Next::Done | Next::Stuck(_)) => {
+                world.tell(|| {
+                    format!(
+                        "{:?} of s{} to {:?}: {ended:?}, {:?}",
+                        plan.kind, plan.from.0, plan.to, plan.undoing
+                    )
+                });
+                self.end();
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        let Some(plan) = self.plan.take() else { return };
+        if plan.kind == Move::Failover && plan.is_opening {
+            self.deposed.push(plan.from);
+        }
+        if plan.is_opening
+            && let Some(to) = plan.to
+        {
+            self.watched = to;
+        }
+        self.journal = None;
+        self.proof = Proof::default();
+        self.detection = Detection::default();
+        self.was_lost = false;
+    }
+
+    /// What it has sent may arrive long after it has died.
+    fn die(&mut self, world: &mut World) {
+        world.tell(|| format!("actor {} dies", self.number));
+        for sent in &mut self.sent {
+            sent.at += 20 * world.rng.below(60) as u64;
+        }
+        self.rests_until = world.now + 20 * world.rng.below(50) as u64;
+        self.number += 1;
+        let servers = Self::look(world);
+        self.plan = self.journal.as_ref().map(|text| Plan::of_journal(text, &servers, limits()).unwrap());
+        // It knows nothing of before, but for what the journal and the servers tell.
+        self.proof = Proof::default();
+        self.detection = Detection::default();
+    }
+
+    fn arrive(&mut self, world: &mut World) {
+        let due: Vec<_> = self.sent.iter().filter(|sent| sent.at <= world.now).cloned().collect();
+        self.sent.retain(|sent| sent.at > world.now);
+        for sent in due {
+            let on = usize::from(sent.step.on().0);
+            let is_own = matches!(sent.step, Step::Hold(_) | Step::GiveUp(_) | Step::Release(_));
+            // What the proxies do themselves dies with them.
+            if is_own && sent.actor != self.number {
+                continue;
+            }
+            let is_reached = world.servers[on].is_reached || is_own || sent.actor != self.number;
+            if let Step::EndPredecessor(_) = &sent.step
+                && is_reached
+                && world.servers[on].is_up
+                && world.fault != Some(Fault::PredecessorsStay)
+            {
+                let own = self.number;
+                self.sent.retain(|other| usize::from(other.step.on().0) != on || other.actor == own);
+            }
+            let is_refused = !world.is_calm && world.rng.percent(3);
+            let is_done = is_reached && !is_refused && world.perform(&sent.step);
+            world.tell(|| format!("actor {}: {:?} done {is_done}", sent.actor, sent.step));
+            if sent.actor != self.number {
+                continue;
+            }
+            let now = self.now(world);
+            let Some(plan) = &mut self.plan else { continue };
+            if is_done && !sent.is_mute {
+                plan.done(&sent.step, now);
+            } else {
+                plan.failed(&sent.step, "no", now);
+            }
+        }
+    }
+
+    fn wanted(world: &World) -> Wanted {
+        let is_careless = world.fault == Some(Fault::LossIsNoMatter);
+        Wanted { on_loss: if is_careless { OnLoss::Proceed } else { OnLoss::Refuse }, ..Wanted::default() }
+    }
+
+    pub(crate) fn watched(&self) -> usize {
+        usize::from(self.watched.0)
+    }
+
+    /// An operator wants another one.
+    pub(crate) fn switch(&mut self, world: &mut World) {
+        if self.plan.is_some() || self.rests_until > world.now {
+            return;
+        }
+        let count = world.servers.len();
+        let to = BackendId(world.rng.below(count) as u16);
+        if to != self.watched {
+            let wanted = Wanted { to: Some(to), ..Wanted::default() };
+            self.plan = Some(Plan::new(Move::Switchover, self.watched, wanted, limits()));
+        }
+    }
+
+    /// An operator takes a primary for lost that the proxy cannot reach, whatever its replicas say.
+    pub(crate) fn fail_over(&mut self, world: &mut World) {
+        let own = &world.servers[usize::from(self.watched.0)];
+        if self.plan.is_some() || self.rests_until > world.now || own.is_up && own.is_reached {
+            return;
+        }
+        let mut plan = Plan::new(Move::Failover, self.watched, Self::wanted(world), limits());
+        plan.proof = self.proof.clone();
+        self.plan = Some(plan);
+    }
+
+    fn watch(&mut self, world: &mut World, servers: &[Seen], at: Instant) {
+        let is_closed =
+            |id: &BackendId| servers.iter().any(|one| one.id == *id && one.seen.is_ok() && !one.is_open());
+        self.deposed.retain(|id| !is_closed(id));
+        let counts = |server: &&Seen| server.is_open() && !self.deposed.contains(&server.id);
+        let open: Vec<_> = servers.iter().filter(counts).map(|server| server.id).collect();
+        if let [one] = open[..]
+            && one != self.watched
+        {
+            self.watched = one;
+            self.proof = Proof::default();
+            self.detection = Detection::default();
+        }
+        let Some(primary) = servers.iter().find(|server| server.id == self.watched) else { return };
+        self.was_lost |= primary.seen.is_err();
+        self.proof.watch(primary, servers, at);
+        let now = self.now(world);
+        if primary.is_open() {
+            self.was_lost = false;
+            self.rejoin(servers, primary);
+            return;
+        }
+        let kind = Move::Failover;
+        let loss = self.detection.look(primary, servers, Duration::from_millis(200), now);
+        if loss == Loss::Certain {
+            let mut plan = Plan::new(kind, self.watched, Self::wanted(world), limits());
+            plan.proof = self.proof.clone();
+            if world.fault == Some(Fault::LossIsNoMatter) {
+                plan.proof = Proof::default();
+            }
+            world.tell(|| {
+                format!(
+                    "s{} is lost: {:?}",
+                    self.watched.0,
+                    plan.proof.calm.map(|calm| (calm.at - self.start, calm.source))
+                )
+            });
+            self.plan = Some(plan);
+        } else if primary.seen.is_ok() && open.is_empty() && (self.was_lost || world.is_calm) {
+            self.plan = Some(Plan::reopening(self.watched, limits()));
+        }
+    }
+
+    fn rejoin(&mut self, servers: &[Seen], primary: &Seen) {
+        let Some(known) = primary.standing() else { return };
+        let is_back = |server: &&Seen| {
+            let Some(own) = server.standing() else { return false };
+            let may = errant(own, known).is_none() || server.is_open();
+            server.id != primary.id && !server.points_to(primary) && may
+        };
+        if let Some(old) = servers.iter().find(is_back) {
+            self.plan = Some(Plan::rejoin(old.id, primary.id, limits()));
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.plan.is_none()
+    }
+}

@@ -1,0 +1,50 @@
+//! Mistakes that are planted, and what they have to lead to.
+
+use crate::world::Style;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Receivers go on although they were told to stop.
+    ReceiversGoOn,
+    /// Something acknowledged may be lost, and nobody minds.
+    LossIsNoMatter,
+    /// Sessions are not ended on the old primary.
+    SessionsStay,
+    /// Statements of an earlier actor come late.
+    PredecessorsStay,
+    /// An actor takes a move back after the new primary was told to take writes.
+    OpeningIsForgotten,
+    /// A primary that starts again takes writes.
+    StartsOpen,
+    /// Proxies pass on what a lost primary says.
+    AnswersPass,
+}
+
+impl Fault {
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::ReceiversGoOn,
+        Self::LossIsNoMatter,
+        Self::SessionsStay,
+        Self::PredecessorsStay,
+        Self::OpeningIsForgotten,
+        Self::StartsOpen,
+        Self::AnswersPass,
+    ];
+
+    pub(crate) fn style(self) -> Style {
+        match self {
+            Self::SessionsStay | Self::OpeningIsForgotten => Style::Async,
+            _ => Style::SemiSync,
+        }
+    }
+
+    pub(crate) fn says(self) -> &'static [&'static str] {
+        match self {
+            Self::ReceiversGoOn | Self::LossIsNoMatter | Self::AnswersPass => &["was lost", "two writers"],
+            Self::SessionsStay => &["two writers", "lost"],
+            Self::PredecessorsStay | Self::OpeningIsForgotten | Self::StartsOpen => {
+                &["two writers", "was lost", "servers take writes"]
+            }
+        }
+    }
+}

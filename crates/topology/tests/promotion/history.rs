@@ -1,0 +1,107 @@
+//! One history: a time of trouble, then a calm in which everything has to come to its end.
+
+use crate::actor::Actor;
+use crate::fault::Fault;
+use crate::world::{Style, World};
+
+/// Steps of the world in trouble, and in calm.
+const TROUBLE: usize = 200;
+const CALM: usize = 900;
+/// So many without a move are the end.
+const REST: usize = 80;
+
+/// What went wrong.
+pub(crate) fn play(style: Style, seed: u64, fault: Option<Fault>) -> Result<(), String> {
+    let mut world = World::new(style, seed, fault);
+    let mut actor = Actor::new();
+    for step in 0..TROUBLE {
+        world.step();
+        if step > 10 {
+            trouble(style, &mut world, &mut actor);
+        }
+        actor.turn(&mut world);
+        check(&world)?;
+    }
+    world.is_calm = true;
+    world.cuts.clear();
+    for number in 0..world.servers.len() {
+        world.servers[number].is_reached = true;
+        if !world.servers[number].is_up {
+            world.restart(number);
+        }
+    }
+    let mut at_rest = 0;
+    for _ in 0..CALM {
+        world.step();
+        actor.turn(&mut world);
+        check(&world)?;
+        at_rest = if actor.is_idle() { at_rest + 1 } else { 0 };
+        if at_rest > REST {
+            break;
+        }
+    }
+    settled(&world, &actor)
+}
+
+fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
+    let count = world.servers.len();
+    if world.fault == Some(Fault::ReceiversGoOn) && world.rng.percent(1) {
+        // What it leads to takes an operator who does not look whether the primary lives.
+        world.servers[actor.watched()].is_reached = false;
+        actor.fail_over(world);
+    }
+    let number = world.rng.below(count);
+    match world.rng.below(400) {
+        0..8 => actor.switch(world),
+        8..11 => world.crash(number),
+        11..24 if !world.servers[number].is_up => world.restart(number),
+        // Where nobody waits for acknowledgements only a move that is planned is safe.
+        24..27 if style == Style::SemiSync => {
+            world.tell(|| format!("s{number} is not reached"));
+            world.servers[number].is_reached = false;
+        }
+        27..36 => world.servers[number].is_reached = true,
+        36..39 => {
+            let other = world.rng.below(count);
+            world.tell(|| format!("cut s{number} s{other}"));
+            world.cuts.push((number, other));
+        }
+        39..48 => {
+            world.cuts.pop();
+        }
+        48..56 => actor.fail_over(world),
+        _ => {}
+    }
+}
+
+fn check(world: &World) -> Result<(), String> {
+    world.wrong.clone().map_or(Ok(()), Err)
+}
+
+fn settled(world: &World, actor: &Actor) -> Result<(), String> {
+    let open: Vec<_> = (0..world.servers.len()).filter(|number| world.servers[*number].is_open).collect();
+    let [primary] = open[..] else {
+        let names: Vec<_> = open.iter().map(|number| name(*number)).collect();
+        return Err(format!(
+            "{} servers take writes in the end: {names:?}, idle: {}",
+            open.len(),
+            actor.is_idle()
+        ));
+    };
+    let own = &world.servers[primary];
+    let lost = world.acknowledged.iter().filter(|tx| !own.has.get(**tx).copied().unwrap_or_default()).count();
+    if lost > 0 {
+        return Err(format!(
+            "{lost} acknowledged transactions were lost: {} does not have them",
+            name(primary)
+        ));
+    }
+    if !actor.is_idle() {
+        return Err("a move does not come to its end".to_owned());
+    }
+    Ok(())
+}
+
+fn name(number: usize) -> String {
+    format!("s{number}")
+}

@@ -1,0 +1,357 @@
+//! Servers, networks and clients, and what happens to them by themselves. Clients write wherever they can: no proxy keeps them back.
+
+use std::time::Duration;
+
+use delphinus_topology::promotion::{AsSource, Step};
+use delphinus_wire::gtid::GtidSet;
+
+use crate::fault::Fault;
+use crate::rng::Rng;
+use crate::server::{Pending, Server, Tx, uuid};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    SemiSync,
+    Async,
+}
+
+/// Milliseconds of one step of the world.
+pub(crate) const TICK: u64 = 20;
+
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+pub(crate) struct World {
+    pub(crate) rng: Rng,
+    pub(crate) now: u64,
+    pub(crate) servers: Vec<Server>,
+    /// Networks between servers that are cut.
+    pub(crate) cuts: Vec<(usize, usize)>,
+    transactions: Vec<GtidSet>,
+    numbers: Vec<u64>,
+    pub(crate) acknowledged: Vec<Tx>,
+    /// The latest term in which anything was acknowledged.
+    newest: u64,
+    terms: u64,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) wrong: Option<String>,
+    pub(crate) is_calm: bool,
+    /// Clients that no proxy keeps away: nothing is lost as long as no primary falls back.
+    has_direct_clients: bool,
+    /// One history alone is told step by step.
+    is_told: bool,
+}
+
+impl World {
+    pub(crate) fn new(style: Style, seed: u64, fault: Option<Fault>) -> Self {
+        let mut rng = Rng::new(seed.wrapping_mul(31).wrapping_add(7));
+        let count = 2 + rng.below(3);
+        let timeout = Duration::from_millis([400, 2_000, 60_000][rng.below(3)]);
+        let waits =
+            AsSource { count: 1 + u32::from(count > 3 && rng.percent(30)), timeout, is_lossless: true };
+        let server = |number: usize| Server {
+            is_up: true,
+            is_reached: true,
+            is_open: number == 0,
+            starts_closed: fault != Some(Fault::StartsOpen),
+            log: Vec::new(),
+            has: Vec::new(),
+            executed: GtidSet::default(),
+            relay: Vec::new(),
+            source: (number > 0).then_some(0),
+            receives: true,
+            says_stopped: false,
+            applies: true,
+            waits: (style == Style::SemiSync && number == 0).then_some(waits),
+            acknowledges: style == Style::SemiSync && number > 0,
+            is_on: true,
+            falls: 0,
+            acknowledged: 0,
+            pending: Vec::new(),
+            prepared: false,
+            is_given_up: false,
+            term: 0,
+        };
+        let servers = (0..count).map(server).collect();
+        Self {
+            rng,
+            now: 0,
+            servers,
+            cuts: Vec::new(),
+            transactions: Vec::new(),
+            numbers: vec![0; count],
+            acknowledged: Vec::new(),
+            newest: 0,
+            terms: 0,
+            fault,
+            wrong: None,
+            is_calm: false,
+            has_direct_clients: style == Style::SemiSync && timeout > Duration::from_secs(30),
+            is_told: std::env::var("DELPHINUS_SIM_SEED").is_ok()
+                && std::env::var("DELPHINUS_SIM_HISTORIES").is_err(),
+        }
+    }
+
+    pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.is_told {
+            eprintln!("{:>6} {}", self.now, what());
+        }
+    }
+
+    pub(crate) fn step(&mut self) {
+        self.now += TICK;
+        for number in 0..self.servers.len() {
+            if !self.servers[number].is_up {
+                continue;
+            }
+            self.write(number);
+            self.fetch(number);
+            self.apply(number);
+            self.fall_back(number);
+        }
+    }
+
+    pub(crate) fn is_cut(&self, one: usize, other: usize) -> bool {
+        self.cuts.contains(&(one, other)) || self.cuts.contains(&(other, one))
+    }
+
+    /// True if it is connected to its source.
+    pub(crate) fn fetches(&self, number: usize) -> bool {
+        let own = &self.servers[number];
+        own.is_up
+            && own.receives
+            && own.source.is_some_and(|source| {
+                source != number && self.servers[source].is_up && !self.is_cut(number, source)
+            })
+    }
+
+    pub(crate) fn clients(&self, number: usize) -> u32 {
+        let is_client = |other: &usize| {
+            self.servers[*other].acknowledges
+                && self.servers[*other].source == Some(number)
+                && self.fetches(*other)
+        };
+        (0..self.servers.len()).filter(is_client).count() as u32
+    }
+
+    pub(crate) fn received(&self, number: usize) -> GtidSet {
+        let own = &self.servers[number];
+        let mut all = own.executed.clone();
+        own.relay.iter().for_each(|tx| all.merge(&self.transactions[*tx]));
+        all
+    }
+
+    fn write(&mut self, number: usize) {
+        let own = &self.servers[number];
+        // Read-only does not stop who has something prepared.
+        let may = if own.is_open && (!own.is_given_up || self.has_direct_clients) {
+            self.rng.percent(12)
+        } else {
+            own.prepared && self.rng.percent(5)
+        };
+        if !may || self.is_calm && self.rng.percent(80) {
+            return;
+        }
+        self.numbers[number] += 1;
+        let set = GtidSet::parse(&format!("{}:{}", uuid(number), self.numbers[number])).unwrap();
+        self.transactions.push(set);
+        let tx = self.transactions.len() - 1;
+        let begins_prepared = self.rng.percent(50);
+        let now = self.now;
+        let own = &mut self.servers[number];
+        own.prepared = own.is_open && begins_prepared;
+        own.log.push(tx);
+        if own.waits.is_some() && own.is_on {
+            own.pending.push(Pending { tx, since: now, by: Vec::new() });
+        } else {
+            self.acknowledge(number, tx);
+        }
+    }
+
+    fn acknowledge(&mut self, number: usize, tx: Tx) {
+        let set = self.transactions[tx].clone();
+        let own = &mut self.servers[number];
+        own.execute(tx, &set);
+        own.acknowledged += 1;
+        let term = own.term;
+        if own.is_given_up && !self.has_direct_clients {
+            return;
+        }
+        self.acknowledged.push(tx);
+        self.tell(|| format!("s{number} acknowledges {set}"));
+        if term < self.newest {
+            self.wrong.get_or_insert(format!(
+                "two writers: s{number} of term {term} acknowledges after one of term {}",
+                self.newest
+            ));
+        }
+        self.newest = term.max(self.newest);
+    }
+
+    fn fetch(&mut self, number: usize) {
+        if !self.fetches(number) || self.rng.percent(25) {
+            return;
+        }
+        let source = self.servers[number].source.unwrap_or_default();
+        let count = 1 + self.rng.below(3);
+        let next: Vec<_> = self.servers[source]
+            .log
+            .iter()
+            .copied()
+            .filter(|tx| !self.servers[number].knows(*tx))
+            .take(count)
+            .collect();
+        for tx in next {
+            self.servers[number].relay.push(tx);
+            if self.servers[number].acknowledges && !self.rng.percent(5) {
+                self.take_ack(source, number, tx);
+            }
+        }
+    }
+
+    /// Acknowledgements are of everything before, too.
+    fn take_ack(&mut self, source: usize, by: usize, tx: Tx) {
+        let own = &mut self.servers[source];
+        let at = own.log.iter().position(|known| *known == tx);
+        let Some(count) = own.waits.map(|waits| waits.count as usize) else { return };
+        let log = own.log.clone();
+        for pending in &mut own.pending {
+            if log.iter().position(|known| *known == pending.tx) <= at && !pending.by.contains(&by) {
+                pending.by.push(by);
+            }
+        }
+        let ready: Vec<_> =
+            own.pending.iter().filter(|one| one.by.len() >= count).map(|one| one.tx).collect();
+        own.pending.retain(|one| one.by.len() < count);
+        for tx in ready {
+            self.acknowledge(source, tx);
+        }
+    }
+
+    fn apply(&mut self, number: usize) {
+        let chance = if self.is_calm { 95 } else { 60 };
+        if !self.servers[number].applies || self.servers[number].relay.is_empty() || !self.rng.percent(chance)
+        {
+            return;
+        }
+        let tx = self.servers[number].relay.remove(0);
+        let set = self.transactions[tx].clone();
+        let own = &mut self.servers[number];
+        own.execute(tx, &set);
+        own.log.push(tx);
+    }
+
+    fn fall_back(&mut self, number: usize) {
+        let own = &self.servers[number];
+        let Some(waits) = own.waits else { return };
+        let limit = waits.timeout.as_millis() as u64;
+        if own.pending.iter().any(|one| self.now.saturating_sub(one.since) > limit) {
+            self.servers[number].is_on = false;
+            self.tell(|| format!("s{number} falls back"));
+            self.servers[number].falls += 1;
+            let all = std::mem::take(&mut self.servers[number].pending);
+            for one in all {
+                self.acknowledge(number, one.tx);
+            }
+        } else if !own.is_on && self.clients(number) >= waits.count && self.rng.percent(10) {
+            self.servers[number].is_on = true;
+        }
+    }
+
+    pub(crate) fn crash(&mut self, number: usize) {
+        self.tell(|| format!("s{number} crashes"));
+        self.servers[number].is_up = false;
+    }
+
+    pub(crate) fn restart(&mut self, number: usize) {
+        self.tell(|| format!("s{number} starts again"));
+        let transactions = std::mem::take(&mut self.transactions);
+        let own = &mut self.servers[number];
+        own.is_up = true;
+        own.is_open = own.is_open && !own.starts_closed;
+        own.is_on = true;
+        own.prepared = false;
+        // What was in its log is committed; what it had received it fetches again.
+        let pending = std::mem::take(&mut own.pending);
+        for one in &pending {
+            own.execute(one.tx, &transactions[one.tx]);
+        }
+        own.relay.clear();
+        (own.receives, own.applies) = (true, true);
+        self.transactions = transactions;
+    }
+
+    /// Does what an actor wants. False: the server says no.
+    pub(crate) fn perform(&mut self, step: &Step) -> bool {
+        let on = usize::from(step.on().0);
+        match step {
+            // The proxies' own sessions.
+            Step::GiveUp(_) => self.servers[on].is_given_up = self.fault != Some(Fault::AnswersPass),
+            // As long as another is the primary it stays fenced.
+            Step::Release(_) => {
+                self.servers[on].is_given_up &=
+                    self.servers.iter().enumerate().any(|(other, one)| other != on && one.is_open);
+            }
+            _ if !self.servers[on].is_up => return false,
+            _ => {}
+        }
+        let fault = self.fault;
+        let own = &mut self.servers[on];
+        match step {
+            Step::Close(_) => {
+                // A commit that waits holds a lock. Its session is ended, so that nobody is told that it is done.
+                let pending = std::mem::take(&mut own.pending);
+                for one in &pending {
+                    own.execute(one.tx, &self.transactions[one.tx]);
+                }
+                own.is_open = false;
+                own.is_given_up = false;
+            }
+            Step::EndSessions(_) if fault == Some(Fault::SessionsStay) => {}
+            Step::EndSessions(_) => {
+                own.prepared = false;
+                let pending = std::mem::take(&mut own.pending);
+                for one in &pending {
+                    own.execute(one.tx, &self.transactions[one.tx]);
+                }
+            }
+            Step::StopReceiver(_) if fault == Some(Fault::ReceiversGoOn) => own.says_stopped = true,
+            Step::StopReceiver(_) => own.receives = false,
+            Step::StartReplica(_) => (own.receives, own.applies, own.says_stopped) = (true, true, false),
+            Step::SetSemiSync { source, acknowledges, .. } => {
+                own.waits = *source;
+                own.acknowledges = *acknowledges;
+                own.is_on = true;
+                if source.is_none() {
+                    // Who waits is told that it is done.
+                    let all = std::mem::take(&mut own.pending);
+                    for one in all {
+                        self.acknowledge(on, one.tx);
+                    }
+                }
+            }
+            Step::Attach { to, .. } => {
+                own.source = Some(usize::from(to.0));
+                own.relay.clear();
+                (own.receives, own.applies, own.says_stopped) = (true, true, false);
+            }
+            Step::Detach(_) => {
+                own.source = None;
+                own.relay.clear();
+            }
+            Step::Open(_) => {
+                if !own.is_open {
+                    own.is_open = true;
+                    self.terms += 1;
+                    own.term = self.terms;
+                }
+            }
+            Step::Hold(_)
+            | Step::GiveUp(_)
+            | Step::Release(_)
+            | Step::EndPredecessor(_)
+            | Step::DisableEvents(_)
+            | Step::EnableEvents { .. }
+            | Step::Elect(_) => {}
+        }
+        true
+    }
+}

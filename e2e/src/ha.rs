@@ -1,0 +1,101 @@
+//! What it costs when the proxy moves the primary's role itself: planned, and after kill -9 of the primary. Clients append to lists, as
+//! for docs/failover.md, and sysbench works beside them; their history is judged. `cargo xtask e2e ha` writes the table of
+//! docs/switchover.md with it.
+
+mod kills;
+mod moves;
+mod page;
+mod scene;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub use page::write_row;
+
+use crate::failover::Servers;
+
+/// What is done again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// `SWITCHOVER`.
+    Switchover,
+    /// kill -9 of the primary, with `auto_failover`.
+    Kill,
+}
+
+impl Part {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::Switchover, Self::Kill];
+
+    /// The word for it on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Switchover => "switchover",
+            Self::Kill => "kill",
+        }
+    }
+
+    /// What the table says.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Switchover => "SWITCHOVER",
+            Self::Kill => "kill -9 of the primary",
+        }
+    }
+
+    /// True if it can be done on these servers: without semi-sync a killed primary may take something with it, and a group does it
+    /// itself.
+    pub fn fits(self, servers: Servers) -> bool {
+        self == Self::Switchover || matches!(servers, Servers::MySqlSemiSync | Servers::MariaDbSemiSync)
+    }
+}
+
+/// What came of one kind.
+#[derive(Debug)]
+pub struct Row {
+    /// What was done.
+    pub part: Part,
+    /// On which servers.
+    pub servers: Servers,
+    /// How often.
+    pub rounds: usize,
+    /// Writes that were acknowledged, and transactions of sysbench.
+    pub work: [usize; 2],
+    /// Acknowledged writes that were lost.
+    pub lost: usize,
+    /// What else must not be, in words.
+    pub wrongs: Vec<String>,
+    /// Errors of clients by number.
+    pub errors: BTreeMap<String, usize>,
+    /// From the command or the kill until a write was acknowledged that had begun after it, of each round.
+    pub until_writes: Vec<Duration>,
+    /// The longest that a client waited for the answer to a write.
+    pub longest: Duration,
+}
+
+impl Row {
+    /// True if nothing was found that must not be: a planned move costs no error, a killed primary those of what was under way.
+    pub fn is_good(&self) -> bool {
+        let may = |kind: &String| self.part == Part::Kill && matches!(kind.as_str(), "1213" | "9101");
+        self.lost == 0 && self.wrongs.is_empty() && self.errors.keys().all(may)
+    }
+}
+
+/// Does it so often.
+pub fn run(part: Part, servers: Servers, rounds: usize) -> anyhow::Result<Row> {
+    let row = Row {
+        part,
+        servers,
+        rounds,
+        work: [0; 2],
+        lost: 0,
+        wrongs: Vec::new(),
+        errors: BTreeMap::new(),
+        until_writes: Vec::new(),
+        longest: Duration::ZERO,
+    };
+    match part {
+        Part::Switchover => moves::run(row),
+        Part::Kill => kills::run(row),
+    }
+}

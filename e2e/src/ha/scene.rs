@@ -1,0 +1,156 @@
+//! Servers, a proxy that moves their roles, and clients; and how their history is judged when the role has moved several times.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use delphinus_sandbox::{Cluster, PortLease};
+
+use super::Row;
+use crate::client::Client;
+use crate::config_file::ConfigFile;
+use crate::failover::direct::{self, Candidate};
+use crate::failover::workload::Record;
+use crate::failover::{History, Outcome, Servers, Write, judge};
+use crate::failover_account::{failover_account, failover_section};
+use crate::operators::Operators;
+use crate::poll::until;
+use crate::proxy::Proxy;
+use crate::stage::{Address, start_proxy};
+
+/// Nothing takes longer on servers that work.
+pub(super) const LIMIT: Duration = Duration::from_mins(1);
+
+pub(super) struct Scene {
+    pub(super) proxy: Proxy,
+    pub(super) address: Address,
+    _port: PortLease,
+    pub(super) cluster: Cluster,
+    operators: Operators,
+}
+
+/// A time in which one server alone takes writes.
+pub(super) struct Period {
+    pub(super) from_us: u64,
+    pub(super) to_us: u64,
+    pub(super) server: u32,
+}
+
+impl Scene {
+    pub(super) fn set(servers: Servers, more: &[&str]) -> Result<Self> {
+        let cluster = servers.start(Vec::new()).context("the servers do not start")?;
+        cluster.servers[0].query(&failover_account(servers.flavor()))?;
+        let operators = Operators::default();
+        let config = ConfigFile {
+            topology: Some(servers.topology()),
+            // The proxy's own default: what is measured is what everybody gets.
+            monitor: vec!["interval_ms = 1000".to_owned()],
+            sections: vec![failover_section(more), operators.section()],
+            ..ConfigFile::default()
+        };
+        let (port, proxy, address) = start_proxy(&cluster, &config)?;
+        Ok(Self { proxy, address, _port: port, cluster, operators })
+    }
+
+    pub(super) fn operator(&self) -> Result<Client> {
+        self.operators.connect(&self.address)
+    }
+
+    /// The position of the server that has the role, by the proxy's view.
+    pub(super) fn primary(&self) -> Result<usize> {
+        let name =
+            self.operator()?.value("SELECT name FROM backends WHERE role = 'primary' AND state = 'up'")?;
+        self.cluster.servers.iter().position(|server| server.name == name).context("no such server")
+    }
+
+    pub(super) fn state(&self, server: usize) -> Result<String> {
+        Ok(self.operators.backend(&self.address, &self.cluster.servers[server].name)?.state)
+    }
+
+    /// Judges what clients were told, and adds it to the row.
+    pub(super) fn judge(&self, row: &mut Row, record: &Record, periods: &[Period]) -> Result<()> {
+        let all = direct::candidates(&self.cluster, &self.address);
+        let primary = self.primary()?;
+        let last = all[primary].rows()?;
+        let history = History {
+            writes: record.writes.clone(),
+            reads: record.reads.clone(),
+            last: last.clone(),
+            strays: Vec::new(),
+        };
+        let mut verdict = judge(&history);
+        // It knows one move; with several each server writes again and again.
+        verdict.two_writers.clear();
+        row.lost += verdict.lost.len();
+        verdict.lost.clear();
+        if !verdict.is_clean() {
+            row.wrongs.push(format!("{verdict:?}"));
+        }
+        let by: HashMap<u64, u32> = last.iter().map(|row| (row.value, row.server)).collect();
+        row.wrongs.extend(strangers(&record.writes, &by, periods));
+        if record.stranded > 0 {
+            row.wrongs.push(format!("{} clients got no connection any more", record.stranded));
+        }
+        row.work[0] += record.writes.iter().filter(|write| write.outcome == Outcome::Ok).count();
+        for (kind, count) in record.write_errors.iter().chain(&record.read_errors) {
+            *row.errors.entry(kind.clone()).or_default() += count;
+        }
+        let longest = record.writes.iter().map(|write| write.end_us - write.begin_us).max().unwrap_or(0);
+        row.longest = row.longest.max(Duration::from_micros(longest));
+        self.have_the_same(&all, primary)
+    }
+
+    /// Replicas get everything in the end.
+    fn have_the_same(&self, all: &[Candidate], primary: usize) -> Result<()> {
+        let wanted = sorted(&all[primary])?;
+        for (at, other) in all.iter().enumerate() {
+            if self.state(at)? == "up" {
+                until(LIMIT, "the same rows everywhere", || Ok(sorted(other)? == wanted))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sorted(candidate: &Candidate) -> Result<Vec<u64>> {
+    let mut values: Vec<_> = candidate.rows()?.into_iter().map(|row| row.value).collect();
+    values.sort_unstable();
+    Ok(values)
+}
+
+/// Writes by a server whose time it was not.
+fn strangers(writes: &[Write], by: &HashMap<u64, u32>, periods: &[Period]) -> Option<String> {
+    let is_wrong = |write: &&Write| {
+        let within = |period: &&Period| period.from_us <= write.begin_us && write.end_us <= period.to_us;
+        let period = periods.iter().find(within);
+        write.outcome == Outcome::Ok
+            && period
+                .is_some_and(|period| by.get(&write.value).is_some_and(|server| *server != period.server))
+    };
+    let count = writes.iter().filter(is_wrong).count();
+    (count > 0).then(|| format!("{count} writes by a server that was not the primary then"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_by_another_server_in_its_time_is_found() {
+        let write = |value, begin_us| Write {
+            session: 1,
+            transaction: value,
+            list: 1,
+            value,
+            begin_us,
+            end_us: begin_us + 5,
+            outcome: Outcome::Ok,
+        };
+        let periods =
+            [Period { from_us: 0, to_us: 100, server: 1 }, Period { from_us: 200, to_us: 300, server: 2 }];
+        let by = HashMap::from([(1, 1), (2, 2), (3, 2)]);
+        assert_eq!(strangers(&[write(1, 10), write(2, 150), write(3, 210)], &by, &periods), None);
+        assert!(strangers(&[write(1, 210)], &by, &periods).is_some());
+        assert!(strangers(&[write(2, 10)], &by, &periods).is_some());
+    }
+}

@@ -1,0 +1,135 @@
+//! The primary's role moves at an operator's word, and without one when the primary is lost: on real servers and under load. No error in
+//! a planned move, nothing acknowledged lost, and the servers are as they should be. Each product has one cluster, which goes from test
+//! to test.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "switchover/failover.rs"]
+mod failover;
+#[path = "switchover/load.rs"]
+mod load;
+#[path = "switchover/refused.rs"]
+mod refused;
+#[path = "switchover/support.rs"]
+mod support;
+
+use delphinus_e2e::failover_account;
+use delphinus_sandbox::Flavor;
+
+use load::Load;
+use support::Scene;
+
+#[test]
+fn roles_move_on_mysql() {
+    whole(Flavor::MySql);
+}
+
+#[test]
+fn roles_move_on_mariadb() {
+    whole(Flavor::MariaDb);
+}
+
+#[test]
+fn roles_move_in_a_group() {
+    let scene = Scene::start(Flavor::Group, &[]);
+    events_are_there(&scene);
+    roles_move(&scene);
+    let refused = scene.refused("FAILOVER");
+    assert!(refused.message.contains("use SWITCHOVER"), "{refused}");
+}
+
+fn whole(flavor: Flavor) {
+    let mut scene = Scene::start(flavor, &[]);
+    events_are_there(&scene);
+    roles_move(&scene);
+    prepared_transactions_stay_where_they_are(&scene);
+    docs_say_what_works(&scene);
+    refused::moves_that_cannot_be_made_change_nothing(&scene);
+    refused::what_has_transactions_of_its_own_is_refused(&scene);
+    refused::a_move_that_fails_is_undone(&scene);
+    failover::without_semi_sync_it_takes_a_word(&mut scene);
+    failover::with_semi_sync_nothing_is_lost(&mut scene);
+}
+
+fn roles_move(scene: &Scene) {
+    let checks = scene.rows("SWITCHOVER CHECK");
+    assert!(!checks.is_empty() && checks.iter().all(|row| row[2] != "failed"), "{checks:#?}");
+    let load = Load::start(&scene.stage.address, 4);
+    for to in ["replica1", "replica2", "primary"] {
+        load.go_on();
+        let line = scene.rows(&format!("SWITCHOVER TO {to}"));
+        assert!(line.iter().any(|row| row[2] == "release held transactions"), "{line:?}");
+        load.go_on();
+        scene.assert_primary(to);
+        events_run_on(scene, to);
+    }
+    let acknowledged = load.end();
+    scene.assert_has(&acknowledged);
+    let told = scene.rows("SELECT DISTINCT number, kind, state, to_backend FROM switchovers ORDER BY number");
+    let told: Vec<_> = told.iter().map(|row| row[1..].join(" ")).collect();
+    assert_eq!(told, ["switchover done replica1", "switchover done replica2", "switchover done primary"]);
+}
+
+/// One that runs, and one that does not.
+fn events_are_there(scene: &Scene) {
+    let definer = format!("DEFINER = {}@'%'", scene.stage.cluster.app_user);
+    let sql = format!(
+        "CREATE {definer} EVENT app.runs ON SCHEDULE EVERY 1 DAY DO DO 1; \
+         CREATE {definer} EVENT app.rests ON SCHEDULE EVERY 1 DAY DISABLE DO DO 1"
+    );
+    scene.server("primary").query(&sql).unwrap();
+    scene.stage.wait_for_replicas("SELECT COUNT(*) FROM information_schema.EVENTS").unwrap();
+}
+
+/// The one that runs does so there alone, as whoever it ran before.
+fn events_run_on(scene: &Scene, name: &str) {
+    for server in &scene.stage.cluster.servers {
+        let sql =
+            "SELECT CONCAT(event_name, ' ', definer, ' ', status) FROM information_schema.EVENTS ORDER BY 1";
+        let found = server.query(sql).unwrap();
+        let user = &scene.stage.cluster.app_user;
+        let runs = found.lines().any(|line| line == format!("runs {user}@% ENABLED"));
+        assert_eq!(runs, server.name == name, "{}: {found}", server.name);
+        assert!(!found.contains(&format!("rests {user}@% ENABLED")), "{}: {found}", server.name);
+    }
+}
+
+/// The commands of docs/switchover.md are taken, and its account is the one that these tests have.
+fn docs_say_what_works(scene: &Scene) {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/switchover.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let accounts = [Flavor::MySql, Flavor::MariaDb].map(failover_account).join("; ");
+    let names =
+        |line: &str| line.replace("db1", "primary").replace("db2", "replica1").replace("db3", "replica2");
+    let mut commands = 0;
+    for line in blocks.flat_map(str::lines) {
+        let line = names(line.trim_end_matches(';'));
+        commands += 1;
+        match line.split(' ').next().unwrap_or_default() {
+            "GRANT" => assert!(accounts.contains(&line), "{line}"),
+            "FAILOVER" => assert!(scene.refused(&line).message.contains("use SWITCHOVER"), "{line}"),
+            "REJOIN" => {
+                scene.rows("SWITCHOVER TO replica2");
+                scene.rows(&line);
+                scene.rows("SWITCHOVER TO primary");
+            }
+            _ => drop(scene.rows(&line)),
+        }
+    }
+    assert!(commands > 10, "{commands} commands were found");
+    scene.assert_primary("primary");
+}
+
+/// Read-only does not keep a server from committing what was prepared: the session that could do so is gone.
+fn prepared_transactions_stay_where_they_are(scene: &Scene) {
+    let mut client = scene.stage.primary_address().connect().unwrap();
+    client.query("XA START 'x'").unwrap();
+    client.query("INSERT INTO app.kept VALUES (-1)").unwrap();
+    client.query("XA END 'x'").unwrap();
+    client.query("XA PREPARE 'x'").unwrap();
+    scene.rows("SWITCHOVER TO replica1");
+    assert!(client.query("XA COMMIT 'x'").is_err(), "the session goes on");
+    scene.rows("SWITCHOVER TO primary");
+    scene.server("primary").query("XA ROLLBACK 'x'").unwrap();
+}

@@ -1,0 +1,149 @@
+//! The primary is killed: by an operator's word or the proxy's own, another takes its place, and what was acknowledged is there.
+
+use std::time::{Duration, Instant};
+
+use delphinus_e2e::until;
+use delphinus_sandbox::Flavor;
+
+use super::load::Load;
+use super::support::{LIMIT, Scene};
+
+/// Without semi-sync nobody can say what was lost.
+pub(crate) fn without_semi_sync_it_takes_a_word(scene: &mut Scene) {
+    scene.server_mut("primary").kill9();
+    scene.until_down("primary");
+    let refused = scene.refused("FAILOVER");
+    assert!(refused.message.contains("something acknowledged may be lost"), "{refused}");
+    scene.rows("FAILOVER TO replica1 ON_LOSS = proceed");
+    let mut client = scene.stage.address.connect().unwrap();
+    client.query("INSERT INTO app.kept VALUES (-2)").unwrap();
+    // The old one comes back, and follows.
+    scene.server_mut("primary").start_again().unwrap();
+    scene.assert_primary("replica1");
+    scene.rows("SWITCHOVER TO primary");
+    scene.assert_primary("primary");
+}
+
+pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene) {
+    enable_semi_sync(scene);
+    scene.rows("SWITCHOVER TO replica1");
+    assert_semi_sync(scene, "replica1");
+    scene.rows("SWITCHOVER TO primary");
+    assert_semi_sync(scene, "primary");
+    let mut operator = scene.operator();
+    for option in ["auto_failover = true", "pause_s = 0", "detect_ms = 500"] {
+        operator.query(&format!("SET cluster.failover.{option}")).unwrap();
+    }
+    let load = Load::start(&scene.stage.address, 4);
+    for round in 0..2 {
+        load.go_on();
+        let old = scene.primary();
+        let begun = Instant::now();
+        scene.server_mut(&old).kill9();
+        let mut next = String::new();
+        until(LIMIT, "another primary", || {
+            next = scene.primary_or(&old);
+            Ok(next != old)
+        })
+        .unwrap();
+        load.go_on();
+        println!("round {round}: writes again after less than {:?}", begun.elapsed());
+        assert_semi_sync(scene, &next);
+        scene.server_mut(&old).start_again().unwrap();
+        // It comes back, or says what it has of its own: a write that was not acknowledged when it died.
+        let mut told = String::new();
+        until(LIMIT, "the old primary's return", || {
+            let rows = scene.rows(
+                "SELECT state, COALESCE(reason, '') FROM switchovers WHERE kind = 'rejoin' ORDER BY number",
+            );
+            told = rows.last().map(|row| row.join(": ")).unwrap_or_default();
+            let row = scene.operators.backend(&scene.stage.address, &old)?;
+            Ok(row.state == "up" || told.starts_with("refused") && told.contains(&old))
+        })
+        .unwrap();
+        if told.starts_with("refused") {
+            rebuild(scene, &old, &next);
+        }
+        scene.assert_primary(&next);
+    }
+    let (acknowledged, errors) = load.end_with();
+    for error in &errors {
+        let is_expected = error.contains("9101") || error.contains("1213");
+        assert!(is_expected, "{error}");
+    }
+    scene.assert_has(&acknowledged);
+}
+
+/// As an operator does it: here the data are the same but for what was never acknowledged.
+fn rebuild(scene: &Scene, old: &str, primary: &str) {
+    let is_mariadb = scene.flavor == Flavor::MariaDb;
+    let (server, source) = (scene.server(old), scene.server(primary));
+    let rows = source.query("SELECT value FROM app.kept ORDER BY value").unwrap();
+    let position =
+        if is_mariadb { "SELECT @@gtid_binlog_pos" } else { "SELECT REPLACE(@@gtid_executed, '\\n', '')" };
+    // The position before the rows, so that nothing is missing; a row that comes twice is taken once.
+    let at = source.query(position).unwrap();
+    let values: Vec<_> = rows.lines().map(|row| format!("({})", row.trim())).collect();
+    let (open, close) = if is_mariadb {
+        ("SET GLOBAL read_only = 0", "SET GLOBAL read_only = 1")
+    } else {
+        ("SET GLOBAL read_only = 0", "SET GLOBAL super_read_only = 1")
+    };
+    let reset = if is_mariadb {
+        format!(
+            "SET GLOBAL rpl_semi_sync_master_enabled = 0; RESET MASTER; SET GLOBAL gtid_slave_pos = '{}'",
+            at.trim()
+        )
+    } else {
+        format!("RESET BINARY LOGS AND GTIDS; SET GLOBAL gtid_purged = '{}'", at.trim())
+    };
+    let _ = values;
+    server.query(&format!("{open}; SET sql_log_bin = 0; DELETE FROM app.kept; {reset}; {close}")).unwrap();
+    let known: Vec<_> = values.chunks(500).collect();
+    for chunk in known {
+        server
+            .query(&format!(
+                "{open}; SET sql_log_bin = 0; INSERT INTO app.kept VALUES {}; {close}",
+                chunk.join(",")
+            ))
+            .unwrap();
+    }
+    scene.rows(&format!("REJOIN {old}"));
+}
+
+fn words(scene: &Scene) -> [&'static str; 2] {
+    if scene.flavor == Flavor::MariaDb { ["master", "slave"] } else { ["source", "replica"] }
+}
+
+fn enable_semi_sync(scene: &Scene) {
+    let [source, replica] = words(scene);
+    let io = if source == "master" { "SLAVE" } else { "REPLICA" };
+    for name in ["replica1", "replica2"] {
+        let sql = format!(
+            "SET GLOBAL rpl_semi_sync_{replica}_enabled = 1; STOP {io} IO_THREAD; START {io} IO_THREAD"
+        );
+        scene.server(name).query(&sql).unwrap();
+    }
+    let sql = format!(
+        "SET GLOBAL rpl_semi_sync_{source}_timeout = 600000; SET GLOBAL rpl_semi_sync_{source}_wait_point = 'AFTER_SYNC'; \
+         SET GLOBAL rpl_semi_sync_{source}_enabled = 1"
+    );
+    scene.server("primary").query(&sql).unwrap();
+    until(Duration::from_secs(30), "replicas that acknowledge", || Ok(clients(scene, "primary")? == 2))
+        .unwrap();
+}
+
+fn clients(scene: &Scene, name: &str) -> anyhow::Result<u32> {
+    let said = scene.server(name).query("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_%_clients'")?;
+    Ok(said.trim().rsplit('\t').next().unwrap_or_default().parse()?)
+}
+
+/// It waits as the old one did, for whoever is there.
+fn assert_semi_sync(scene: &Scene, name: &str) {
+    let [source, _] = words(scene);
+    let said = scene.server(name).query("SHOW GLOBAL VARIABLES LIKE 'rpl_semi_sync%'").unwrap();
+    for (variable, value) in [("enabled", "ON"), ("timeout", "600000"), ("wait_point", "AFTER_SYNC")] {
+        assert!(said.contains(&format!("rpl_semi_sync_{source}_{variable}\t{value}")), "{name}: {said}");
+    }
+    until(LIMIT, "replicas that acknowledge", || Ok(clients(scene, name)? >= 1)).unwrap();
+}

@@ -1,0 +1,109 @@
+//! What cannot be done, and what is undone: the servers are as before, and the error says why.
+
+use delphinus_e2e::until;
+use delphinus_sandbox::Flavor;
+
+use super::load::Load;
+use super::support::{LIMIT, Scene};
+
+pub(crate) fn moves_that_cannot_be_made_change_nothing(scene: &Scene) {
+    let is_mariadb = scene.flavor == Flavor::MariaDb;
+    let replica = scene.server("replica2");
+    let delay = |seconds: u32| {
+        if is_mariadb {
+            format!("STOP SLAVE; CHANGE MASTER TO MASTER_DELAY = {seconds}; START SLAVE")
+        } else {
+            format!("STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_DELAY = {seconds}; START REPLICA")
+        }
+    };
+    replica.query(&delay(3600)).unwrap();
+    for (command, why) in [
+        ("SWITCHOVER TO replica2", "delayed by 3600 s"),
+        ("SWITCHOVER TO primary", "it is the primary"),
+        ("SWITCHOVER TO nobody", "there is no backend 'nobody'; there are primary, replica1, replica2"),
+        ("FAILOVER", "use SWITCHOVER"),
+        ("FAILOVER TO replica2", "use SWITCHOVER"),
+        ("REJOIN primary", "is the primary"),
+    ] {
+        let refused = scene.refused(command);
+        assert!(refused.message.contains(why), "{command}: {refused}");
+    }
+    let checks = scene.rows("SWITCHOVER CHECK TO replica2");
+    let failed: Vec<_> = checks.iter().filter(|row| row[2] == "failed").collect();
+    assert!(failed.len() == 1 && failed[0][0] == "candidate" && !failed[0][4].is_empty(), "{checks:#?}");
+    replica.query(&delay(0)).unwrap();
+    let stop = if is_mariadb { "STOP SLAVE SQL_THREAD" } else { "STOP REPLICA SQL_THREAD" };
+    let start = if is_mariadb { "START SLAVE" } else { "START REPLICA" };
+    replica.query(stop).unwrap();
+    let refused = scene.refused("SWITCHOVER TO replica2");
+    assert!(refused.message.contains("applier is stopped"), "{refused}");
+    replica.query(start).unwrap();
+    scene.assert_primary("primary");
+}
+
+/// Nothing of it is lost or spread without a word.
+pub(crate) fn what_has_transactions_of_its_own_is_refused(scene: &Scene) {
+    let is_mariadb = scene.flavor == Flavor::MariaDb;
+    let replica = scene.server("replica2");
+    // Below a tag of its own, so that replication goes on.
+    let own = if is_mariadb {
+        "SET GLOBAL read_only = 0; SET SESSION gtid_domain_id = 7; CREATE TABLE app.own (i INT); SET GLOBAL read_only = 1"
+    } else {
+        "SET GLOBAL read_only = 0; CREATE TABLE app.own (i INT); SET GLOBAL super_read_only = 1"
+    };
+    replica.query(own).unwrap();
+    let own = if is_mariadb {
+        "7-3-1".to_owned()
+    } else {
+        format!("{}:", replica.query("SELECT @@server_uuid").unwrap().trim())
+    };
+    // For a moment there were two writers.
+    until(LIMIT, "the primary", || Ok(scene.primary_or("") == "primary")).unwrap();
+    let refused = scene.refused("SWITCHOVER TO replica2");
+    assert!(refused.message.contains(&own), "{own}: {refused}");
+    let leave = if is_mariadb { "STOP SLAVE; RESET SLAVE ALL" } else { "STOP REPLICA; RESET REPLICA ALL" };
+    replica.query(leave).unwrap();
+    let refused = scene.refused("REJOIN replica2");
+    assert!(refused.message.contains(&own) && refused.message.contains("binlog"), "{refused}");
+    let status = if is_mariadb { "SHOW SLAVE STATUS" } else { "SHOW REPLICA STATUS" };
+    assert_eq!(replica.query_vertical(status).unwrap().trim(), "", "it was told to follow");
+    // An operator builds it anew.
+    let rebuilt = if is_mariadb {
+        let position = scene.server("primary").query("SELECT @@gtid_binlog_pos").unwrap();
+        format!(
+            "SET sql_log_bin = 0; DROP TABLE app.own; RESET MASTER; SET GLOBAL gtid_slave_pos = '{}'",
+            position.trim()
+        )
+    } else {
+        let position = scene.server("primary").query("SELECT REPLACE(@@gtid_executed, '\\n', '')").unwrap();
+        format!(
+            "SET GLOBAL read_only = 0; SET sql_log_bin = 0; DROP TABLE app.own; RESET BINARY LOGS AND GTIDS; \
+             SET GLOBAL gtid_purged = '{}'; SET GLOBAL super_read_only = 1",
+            position.trim()
+        )
+    };
+    replica.query(&rebuilt).unwrap();
+    until(LIMIT, "the primary", || Ok(scene.primary_or("") == "primary")).unwrap();
+    scene.rows("REJOIN replica2");
+    scene.assert_primary("primary");
+}
+
+/// A lock that nobody gives back keeps the candidate from catching up.
+pub(crate) fn a_move_that_fails_is_undone(scene: &Scene) {
+    let mut operator = scene.operator();
+    operator.query("SET cluster.failover.catch_up_ms = 500").unwrap();
+    let load = Load::start(&scene.stage.address, 2);
+    load.go_on();
+    let mut holder = scene.client_of("replica1");
+    holder.query("FLUSH TABLES WITH READ LOCK").unwrap();
+    load.go_on();
+    let refused = scene.refused("SWITCHOVER TO replica1");
+    assert!(refused.message.contains("has not applied everything"), "{refused}");
+    assert!(refused.message.contains("primary is the primary as before"), "{refused}");
+    load.go_on();
+    holder.query("UNLOCK TABLES").unwrap();
+    let acknowledged = load.end();
+    scene.assert_primary("primary");
+    scene.assert_has(&acknowledged);
+    operator.query("SET cluster.failover.catch_up_ms = 10000").unwrap();
+}
