@@ -115,7 +115,9 @@ impl App {
         let running = Running::new(config, store, parts);
         let view = |(index, cluster): (usize, &mut RunningCluster)| {
             let shown = running.clone();
-            cluster.view(&registry, move || shown.config().clusters[index].schemas.clone())
+            cluster.view((&registry, running.parts.ha.clone()), move || {
+                shown.config().clusters[index].schemas.clone()
+            })
         };
         let acceptor =
             Acceptor { workers: seats, registry: registry.clone(), counters: of_thread(count).process };

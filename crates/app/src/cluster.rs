@@ -9,7 +9,7 @@ use delphinus_cache::Cache;
 use delphinus_clients::{Registry, Users};
 use delphinus_config::{Cluster, Config};
 use delphinus_memory::Account;
-use delphinus_monitor::{Local, Monitor, Promoter, PromotionParts, PromotionSettings, Tuning};
+use delphinus_monitor::{Monitor, Promoter, PromotionParts, PromotionSettings, Tuning};
 use delphinus_net::Place;
 use delphinus_net::rt::{self, Notify, watch};
 use delphinus_pool::Budget;
@@ -21,6 +21,8 @@ use delphinus_wire::Capabilities;
 use delphinus_wire::compression::Algorithm;
 
 use crate::error::Error;
+use crate::ha::Ha;
+use crate::leave::OfCluster;
 use crate::memory::Kept;
 use crate::places::{Places, Seating};
 use crate::policy::{PolicyFollower, PolicyPublisher};
@@ -110,7 +112,7 @@ impl RunningCluster {
     }
 
     /// What moves its primary's role, as operators see it.
-    fn promotion(&mut self, registry: &Arc<Registry>) -> switching::Door {
+    fn promotion(&mut self, registry: &Arc<Registry>, ha: Rc<Ha>) -> switching::Door {
         let sessions = switching::Sessions {
             cluster: self.shared.id,
             registry: registry.clone(),
@@ -119,7 +121,7 @@ impl RunningCluster {
         let parts = PromotionParts {
             settings: self.hot.failover.subscribe(),
             holding: Rc::new(sessions),
-            leave: Rc::new(Local::default()),
+            leave: Rc::new(OfCluster::new(self.name.clone(), ha)),
         };
         let (promoter, promotion) = self.monitor.promoter(parts);
         self.promoter = Some(promoter);
@@ -129,10 +131,10 @@ impl RunningCluster {
     /// As operators see it; `schemas` tells what schemas are in it alone.
     pub(crate) fn view(
         &mut self,
-        registry: &Arc<Registry>,
+        (registry, ha): (&Arc<Registry>, Rc<Ha>),
         schemas: impl Fn() -> Vec<String> + 'static,
     ) -> ClusterView {
-        let switching = Box::new(self.promotion(registry));
+        let switching = Box::new(self.promotion(registry, ha));
         let published = self.hot.policy.subscribe();
         ClusterView {
             name: self.name.clone(),

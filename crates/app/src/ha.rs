@@ -21,6 +21,7 @@ use delphinus_vip::{
 use zeroize::Zeroizing;
 
 use crate::error::Error;
+use crate::leave;
 
 /// How often the virtual IPs hear what this host is fit for, if nothing changes.
 const PACE: Duration = Duration::from_millis(200);
@@ -57,6 +58,7 @@ impl Ha {
     pub(crate) async fn follow(&self, config: &Config) -> Result<(), Error> {
         if let Some(running) = self.running.borrow().as_ref().filter(|running| running.by == config.lease) {
             running.vips.follow(settings(config));
+            want_to_act(config, &running.lease);
             return Ok(());
         }
         self.stop().await;
@@ -69,6 +71,11 @@ impl Ha {
     pub(crate) fn rows(&self) -> Vec<VipRow> {
         let shown = self.running.borrow().as_ref().map(|running| running.vips.shown());
         shown.unwrap_or_default().into_iter().map(row).collect()
+    }
+
+    /// The lease; none without a store.
+    pub(crate) fn lease(&self) -> Option<Arc<Lease>> {
+        self.running.borrow().as_ref().map(|running| running.lease.clone())
     }
 
     /// Who shares the store, as it was listed last.
@@ -87,7 +94,7 @@ impl Ha {
 
     /// Writes into the store what operators want of the virtual IPs.
     pub(crate) async fn follow_wish(&self, wish: VipWish) -> Result<(), String> {
-        let Some(lease) = self.running.borrow().as_ref().map(|running| running.lease.clone()) else {
+        let Some(lease) = self.lease() else {
             return Err("there is no lease store: set store in [lease]".to_owned());
         };
         let changes = match wish {
@@ -153,10 +160,22 @@ fn begin(config: &Config, registry: &Arc<Registry>, health: &Arc<Health>) -> Res
     let lease = Lease::start(&delphinus_lease::Settings { terms, own_file }, store)
         .map_err(|error| Error::Lease(error.to_string()))?;
     let lease = Arc::new(lease);
+    want_to_act(config, &lease);
     let sessions = Box::new(OnAddress(registry.clone()));
     let vips = Keeper::start(settings(config), lease.clone(), health.clone(), sessions)
         .map_err(|error| Error::Lease(error.to_string()))?;
     Ok(Some(Running { by: by.clone(), vips, lease }))
+}
+
+/// One process acts on each cluster whose primary may be moved: the first that gets its key.
+fn want_to_act(config: &Config, lease: &Lease) {
+    for cluster in &config.clusters {
+        let key = leave::actor(&cluster.name);
+        match cluster.failover {
+            Some(_) => lease.want(&key, &member(&config.lease)),
+            None => lease.give_up(&key),
+        }
+    }
 }
 
 fn own_file(folder: &Path, cluster: &str) -> std::path::PathBuf {

@@ -14,6 +14,7 @@ mod ha;
 mod history;
 mod http;
 mod keys;
+mod leave;
 mod limits;
 mod logs;
 mod memory;
