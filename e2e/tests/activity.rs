@@ -13,7 +13,7 @@ use delphinus_e2e::{
 };
 use delphinus_sandbox::Flavor;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 fn number(operator: &mut Client, sql: &str) -> i64 {
     let value = operator.value(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -91,33 +91,7 @@ fn waits_are_seen(flavor: Flavor) {
     sampled(&mut operator, "user = 'app2' AND wait_class = 'admission' AND wait_event = 'pause'");
     operator.query("RESUME USER app2").unwrap();
     paused.read_answers().unwrap();
-    // A free connection to the primary.
-    let all: Vec<_> = (0..6).map(|_| stage.address.connect().unwrap()).collect();
-    let mut all: Vec<_> = all.into_iter().map(|one| begin(one, "DO SLEEP(3), 'pool'")).collect();
-    sampled(
-        &mut operator,
-        "state = 'waiting' AND wait_class = 'pool' AND digest_text = 'DO SLEEP(?), ?' AND backend IS NULL",
-    );
-    for one in &mut all {
-        one.read_answers().unwrap();
-    }
-    // A client that takes nothing of its answer.
-    let rows = vec!["SELECT REPEAT('x', 1000000)"; 40].join(" UNION ALL ");
-    let slow = begin(stage.address.connect().unwrap(), &rows);
-    sampled(&mut operator, "state = 'waiting' AND wait_class = 'client' AND backend IS NOT NULL");
-    drop(slow);
-    // A replica that has to catch up.
-    for replica in &stage.cluster.servers[1..] {
-        delay_replica(flavor, replica, 600).unwrap();
-    }
-    let mut reader = stage.address.connect().unwrap();
-    reader.query("INSERT INTO act VALUES (1)").unwrap();
-    let reader = begin(reader, "SELECT id FROM act WHERE id = 1");
-    sampled(&mut operator, "wait_class = 'causality' AND route_reason = 'read'");
-    drop(reader);
-    for replica in &stage.cluster.servers[1..] {
-        delay_replica(flavor, replica, 0).unwrap();
-    }
+    pool_client_and_causality(flavor, &stage, &mut operator);
     // A primary.
     let primary = stage.cluster.servers[0].name.clone();
     operator.query(&format!("SET BACKEND {primary} OFFLINE")).unwrap();
@@ -139,6 +113,37 @@ fn waits_are_seen(flavor: Flavor) {
     let storage =
         "SELECT state, failed, dropped, error, rows = (SELECT count(*) FROM activity) FROM activity_storage";
     until(LIMIT, "all rows are counted", || Ok(texts(&mut operator, storage) == ["on 0 0 - 1"])).unwrap();
+}
+
+/// Waits for a connection, for a slow client, and for a replica.
+fn pool_client_and_causality(flavor: Flavor, stage: &Stage, operator: &mut Client) {
+    // A free connection to the primary.
+    let all: Vec<_> = (0..6).map(|_| stage.address.connect().unwrap()).collect();
+    let mut all: Vec<_> = all.into_iter().map(|one| begin(one, "DO SLEEP(3), 'pool'")).collect();
+    sampled(
+        operator,
+        "state = 'waiting' AND wait_class = 'pool' AND digest_text = 'DO SLEEP(?), ?' AND backend IS NULL",
+    );
+    for one in &mut all {
+        one.read_answers().unwrap();
+    }
+    // A client that takes nothing of its answer.
+    let rows = vec!["SELECT REPEAT('x', 1000000)"; 40].join(" UNION ALL ");
+    let slow = begin(stage.address.connect().unwrap(), &rows);
+    sampled(operator, "state = 'waiting' AND wait_class = 'client' AND backend IS NOT NULL");
+    drop(slow);
+    // A replica that has to catch up.
+    for replica in &stage.cluster.servers[1..] {
+        delay_replica(flavor, replica, 600).unwrap();
+    }
+    let mut reader = stage.address.connect().unwrap();
+    reader.query("INSERT INTO act VALUES (1)").unwrap();
+    let reader = begin(reader, "SELECT id FROM act WHERE id = 1");
+    sampled(operator, "wait_class = 'causality' AND route_reason = 'read'");
+    drop(reader);
+    for replica in &stage.cluster.servers[1..] {
+        delay_replica(flavor, replica, 0).unwrap();
+    }
 }
 
 mod waits_are_seen {
@@ -197,13 +202,18 @@ fn what_is_kept_outlives_a_kill() {
     assert!(number(&mut operator, "SELECT count(DISTINCT started_at) FROM snapshots") >= 1);
     let alone = |path: &PathBuf| {
         use std::os::unix::fs::PermissionsExt;
-        fs::metadata(path).unwrap().permissions().mode() & 0o077 == 0
+        fs::metadata(path).unwrap().permissions().mode().trailing_zeros() >= 6
     };
     let dir = activity_dir(&stage);
     let files: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(alone(&dir) && files.iter().all(alone), "{files:?}");
 
-    // Damage all of it.
+    drop(operator);
+    damage(&mut stage, &operators, &files);
+}
+
+/// Every file of it is damaged: it is said, and what follows is kept again.
+fn damage(stage: &mut Stage, operators: &Operators, files: &[PathBuf]) {
     let wreck = |path: &PathBuf| {
         if path.extension().is_some_and(|end| end == "sqlite") {
             fs::write(path, "nothing that SQLite could read ".repeat(1000)).unwrap();
@@ -211,7 +221,6 @@ fn what_is_kept_outlives_a_kill() {
             let _ = fs::remove_file(path);
         }
     };
-    drop(operator);
     stage.proxy().unwrap().kill();
     files.iter().for_each(wreck);
     stage.proxy().unwrap().kill_and_start_again().unwrap();
@@ -234,7 +243,7 @@ fn what_is_kept_outlives_a_kill() {
 fn activity_dir(stage: &Stage) -> PathBuf {
     let folders =
         fs::read_dir(stage.cluster.dir()).unwrap().map(|entry| entry.unwrap().path().join("activity"));
-    folders.filter(|path| path.is_dir()).next().unwrap()
+    { folders }.find(|path| path.is_dir()).unwrap()
 }
 
 /// A disk that is full harms no client. It is said once, counted, and goes on by itself when there is room.

@@ -1,3 +1,5 @@
+//! What the store keeps, for how long, and what becomes of it when its disk is full or its files are damaged.
+
 use std::fs;
 use std::path::PathBuf;
 
