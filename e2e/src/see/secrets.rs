@@ -90,6 +90,11 @@ pub(super) fn check(flavor: Flavor) -> Result<Vec<String>> {
     for path in ["/metrics", "/readyz", "/v1/tables", "/v1/openapi.json", "/v1/tables/audit"] {
         note(&mut places, path, &ground.door.get(path)?.body);
     }
+    // Where a statement does not say that it is one, a literal is shown: what looks for it finds it.
+    client.query(&format!("SELECT '{SECRET}'"))?;
+    let entries = ground.sum("count", "digests")?;
+    ground.wait_for_lines("slow_log", entries)?;
+    ensure!(ground.text("slow.log")?.contains(SECRET), "a secret that is shown is not found");
     let proxy = ground.stage.proxy()?;
     note(&mut places, "the log of the proxy", &proxy.log());
     // There is no core: it would have all that passes through.
