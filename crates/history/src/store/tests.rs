@@ -1,3 +1,5 @@
+//! What is stored agrees, stays within its bounds, and outlives kills and damage.
+
 use std::fs;
 use std::path::PathBuf;
 
