@@ -63,19 +63,18 @@ fn sample(registry: &Registry, clusters: &Clusters, most: usize) -> Vec<Row> {
     let (now, clock_s) = (rt::now(), registry.clock_s());
     let sampled = |activity: Arc<Activity>| Some((activity.sample(now, clock_s)?, activity));
     let all = registry.active().into_iter().filter_map(sampled).collect();
-    let (longest, others) = split(all, most);
+    let [longest, others] = split(all, most);
     let rows = longest.iter().map(|(sampled, activity)| row(sampled, activity, clusters));
     rows.chain(rest(others.iter().map(|(sampled, _)| sampled))).collect()
 }
 
 /// Those whose commands run longest, so many of them, and all others.
-#[expect(clippy::type_complexity, reason = "two of the same")]
-fn split<T>(mut all: Vec<(Sampled, T)>, most: usize) -> (Vec<(Sampled, T)>, Vec<(Sampled, T)>) {
+fn split<T>(mut all: Vec<(Sampled, T)>, most: usize) -> [Vec<(Sampled, T)>; 2] {
     if all.len() > most {
         all.select_nth_unstable_by_key(most, |(sampled, _)| std::cmp::Reverse(sampled.in_command_us));
     }
     let others = all.split_off(most.min(all.len()));
-    (all, others)
+    [all, others]
 }
 
 /// Rows of the rest, by what sessions do and wait for.
@@ -172,7 +171,7 @@ mod tests {
     fn the_longest_have_rows_and_the_others_are_in_the_rest() {
         let all = || (0..100).rev().map(|us| (sampled(us), ())).collect::<Vec<_>>();
         for most in [0, 1, 10, 99, 100, 1000] {
-            let (longest, others) = split(all(), most);
+            let [longest, others] = split(all(), most);
             assert_eq!((longest.len(), others.len()), (most.min(100), 100 - most.min(100)));
             let shortest = longest.iter().map(|(one, ())| one.in_command_us).min().unwrap_or(u64::MAX);
             assert!(others.iter().all(|(one, ())| one.in_command_us < shortest), "{most}");

@@ -133,8 +133,7 @@ pub(crate) fn day_of(name: &str) -> Option<i64> {
     let mut parts = name.strip_prefix("raw-")?.splitn(3, '-').map(str::parse::<i64>);
     let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
     // There are about so many days before; the name says which.
-    let years = year - 1970;
-    let about = years * 365 + (years + 1) / 4 + (month - 1) * 30 + day - 1;
+    let about = (year - 1970) * 365 + (year - 1_969) / 4 + (month - 1) * 30 + day - 1;
     ((about - 40).max(0)..about + 40).find(|day| day_name(*day) == name)
 }
 

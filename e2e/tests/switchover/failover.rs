@@ -47,7 +47,7 @@ pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene) {
         })
         .unwrap();
         load.go_on();
-        println!("round {round}: writes again after less than {:?}", begun.elapsed());
+        eprintln!("round {round}: writes again after less than {:?}", begun.elapsed());
         assert_semi_sync(scene, &next);
         scene.server_mut(&old).start_again().unwrap();
         // It comes back, or says what it has of its own: a write that was not acknowledged when it died.

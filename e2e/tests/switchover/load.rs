@@ -36,7 +36,7 @@ impl Load {
                     let begun = Instant::now();
                     let values = [next + 1, next + 2];
                     next += 2;
-                    let outcome = if next % 4 == 0 {
+                    let outcome = if next.is_multiple_of(4) {
                         values.iter().try_for_each(|value| {
                             client.query(&format!("INSERT INTO app.kept VALUES ({value})")).map(drop)
                         })
@@ -90,7 +90,7 @@ impl Load {
     pub(crate) fn end_with(self) -> (BTreeSet<u64>, Vec<String>) {
         self.stop.store(true, Ordering::Relaxed);
         let all = self.clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
-        println!("longest round: {:?}", self.longest.lock().unwrap());
+        eprintln!("longest round: {:?}", self.longest.lock().unwrap());
         let errors = self.errors.lock().unwrap().clone();
         (all, errors)
     }

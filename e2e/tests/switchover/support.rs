@@ -126,7 +126,7 @@ impl Scene {
             let mut missing = acknowledged.clone();
             let complete = until(LIMIT, "everything acknowledged", || {
                 let found = server.query("SELECT value FROM app.kept")?;
-                missing = acknowledged.clone();
+                missing.clone_from(acknowledged);
                 for line in found.lines() {
                     let value: i64 = line.trim().parse()?;
                     missing.remove(&value.unsigned_abs());

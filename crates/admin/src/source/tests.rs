@@ -85,3 +85,20 @@ fn wrong_statements_are_told_what_is_wrong() {
         assert!(refused.code == code && refused.text.contains(part), "{text}: {refused:?}");
     }
 }
+
+/// What docs/see.md asks is answered.
+#[test]
+fn what_the_page_asks_is_answered() {
+    let page = include_str!("../../../../docs/see.md");
+    let quoted = |line: &str| {
+        let (_, rest) = line.split_once("ctl --config \"$DELPHINUS_CONFIG\" ")?;
+        let text = rest.trim().trim_matches(['"', '\'']);
+        text.starts_with("SELECT").then(|| text.to_owned())
+    };
+    let texts: Vec<_> = page.lines().filter_map(quoted).collect();
+    assert!(texts.len() > 10, "{texts:?}");
+    for text in texts {
+        let answer = run_as(AdminRole::Viewer, &text);
+        assert!(matches!(answer, Ok(Answer::Rows(_))), "{text}: {answer:?}");
+    }
+}

@@ -1,4 +1,4 @@
-//! What the store keeps, for how long, and what becomes of it when its disk is full or its files are damaged.
+//! What is stored agrees, stays within its bounds, and outlives kills and damage.
 
 use std::fs;
 use std::path::PathBuf;
