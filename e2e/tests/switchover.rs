@@ -12,6 +12,8 @@ mod load;
 mod refused;
 #[path = "switchover/support.rs"]
 mod support;
+#[path = "switchover/taken_over.rs"]
+mod taken_over;
 
 use delphinus_e2e::failover_account;
 use delphinus_sandbox::Flavor;

@@ -7,9 +7,10 @@ use anyhow::{Context, Result, ensure};
 use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
 
 use super::watch::Watch;
-use super::world::{EtcdServer, Folder, LIMIT, start_on, virtual_ip};
+use super::world::{LIMIT, start_etcd, start_on, virtual_ip};
 use super::{Case, Row};
 use crate::client::{Client, Login};
+use crate::etcd::{Etcd, Folder};
 use crate::machines::Machines;
 use crate::poll::until;
 use crate::proxy::Proxy;
@@ -30,7 +31,7 @@ pub(super) const CASES: &[Case<Agents>] = &[
 pub(super) struct Agents {
     watches: Vec<Watch>,
     processes: Vec<Option<Proxy>>,
-    etcd: EtcdServer,
+    etcd: Etcd,
     cluster: Cluster,
     machines: Machines,
     folder: Folder,
@@ -40,7 +41,7 @@ pub(super) struct Agents {
 impl Agents {
     pub(super) fn start() -> Result<Self> {
         let machines = Machines::make(4)?;
-        let etcd = EtcdServer::start(&machines, ETCD)?;
+        let etcd = start_etcd(&machines, ETCD)?;
         let mut for_servers = machines.for_servers();
         for_servers.truncate(3);
         let spec = ClusterSpec {

@@ -8,9 +8,10 @@ use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
 use rustix::process::Signal;
 
 use super::watch::Watch;
-use super::world::{EtcdServer, Folder, LIMIT, is_reached, signal, start_on, virtual_ip};
+use super::world::{LIMIT, is_reached, signal, start_etcd, start_on, virtual_ip};
 use super::{Case, Row};
 use crate::client::{Client, Login};
+use crate::etcd::{Etcd, Folder};
 use crate::machines::Machines;
 use crate::poll::until;
 use crate::proxy::Proxy;
@@ -38,7 +39,7 @@ pub(super) struct Proxies {
     // Dropped in this order.
     watches: [Watch; 2],
     processes: [Option<Proxy>; 2],
-    etcd: EtcdServer,
+    etcd: Etcd,
     cluster: Cluster,
     machines: Machines,
     folder: Folder,
@@ -49,7 +50,7 @@ impl Proxies {
     pub(super) fn start() -> Result<Self> {
         let machines = Machines::make(4)?;
         machines.add_ipv6()?;
-        let etcd = EtcdServer::start(&machines, ETCD)?;
+        let etcd = start_etcd(&machines, ETCD)?;
         let mut for_servers = machines.for_servers();
         let spec = ClusterSpec {
             flavor: Flavor::MariaDb,

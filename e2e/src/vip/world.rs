@@ -3,86 +3,23 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::etcd::Etcd;
 use crate::machines::Machines;
-use crate::poll::until;
 use crate::programs::run;
 use crate::proxy::Proxy;
 
 pub(super) const LIMIT: Duration = Duration::from_secs(40);
 
-/// A folder that goes with its owner.
-#[derive(Debug)]
-pub(super) struct Folder(PathBuf);
-
-impl Folder {
-    pub(super) fn new(name: &str) -> Result<Self> {
-        // etcd syncs all the time; what a disk does to that is no question of ours.
-        let base =
-            if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
-        let path = base.join(format!("delphinus-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path)?;
-        Ok(Self(path))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// One member of etcd on a machine.
-#[derive(Debug)]
-pub(super) struct EtcdServer {
-    child: Child,
-    pub(super) endpoint: String,
-    _folder: Folder,
-}
-
-impl EtcdServer {
-    pub(super) fn start(machines: &Machines, at: usize) -> Result<Self> {
-        let folder = Folder::new("etcd")?;
-        let endpoint = format!("http://{}:2379", machines.address(at));
-        let mut command = machines.enter(at);
-        command.args(["setpriv", "--pdeathsig", "KILL", "etcd", "--data-dir"]).arg(folder.path());
-        command.args(["--listen-client-urls", &endpoint, "--advertise-client-urls", &endpoint]);
-        command.args(["--listen-peer-urls", "http://127.0.0.1:2380", "--logger", "zap"]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let started = Self { child: child.context("cannot start etcd")?, endpoint, _folder: folder };
-        until(LIMIT, "etcd", || {
-            let mut asked = machines.enter(at);
-            asked
-                .args(["etcdctl", "--endpoints", &started.endpoint, "endpoint", "health"])
-                .env("ETCDCTL_API", "3");
-            Ok(run(&mut asked, LIMIT)?.success().is_ok())
-        })?;
-        Ok(started)
-    }
-
-    pub(super) fn signal(&self, signal: Signal) -> Result<()> {
-        let pid = i32::try_from(self.child.id())
-            .ok()
-            .and_then(Pid::from_raw)
-            .context("a process id out of range")?;
-        Ok(kill_process(pid, signal)?)
-    }
-}
-
-impl Drop for EtcdServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+pub(super) fn start_etcd(machines: &Machines, at: usize) -> Result<Etcd> {
+    let endpoint = format!("http://{}:2379", machines.address(at));
+    Etcd::start_with(&|| machines.enter(at), (&endpoint, "http://127.0.0.1:2380"), Vec::new())
 }
 
 /// Starts Delphinus with a configuration on a machine.

@@ -19,12 +19,17 @@ pub(crate) struct Scene {
 impl Scene {
     /// A primary and two replicas; `more`: lines of `[cluster.failover]`.
     pub(crate) fn start(flavor: Flavor, more: &[&str]) -> Self {
+        Self::with(flavor, more, String::new())
+    }
+
+    /// The same with whole further sections.
+    pub(crate) fn with(flavor: Flavor, more: &[&str], sections: String) -> Self {
         let operators = Operators::default();
         let failover = failover_section(more);
         let is_group = flavor == Flavor::Group;
         let config = ConfigFile {
             topology: Some(if is_group { "group_replication" } else { "read_only" }),
-            sections: vec![failover, operators.section()],
+            sections: vec![failover, operators.section(), sections],
             ..ConfigFile::default()
         };
         let cnf: &[&str] = &["general_log=OFF"];

@@ -27,7 +27,10 @@ pub(crate) static SWITCHOVERS: Source = Source {
             ),
             Column::text("from_backend", "The backend that had the role."),
             Column::text("to_backend", "The backend that takes it; NULL: it is not chosen yet."),
-            Column::text("by", "Who has wanted it; auto_failover: the proxy itself."),
+            Column::text(
+                "requested_by",
+                "Who has wanted it; auto_failover: the proxy itself; an earlier actor: a killed proxy has begun it.",
+            ),
             Column::text(
                 "state",
                 "running, done, undone (the old primary is the primary as before), refused (it has transactions of its own), or failed.",

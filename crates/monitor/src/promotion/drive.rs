@@ -65,6 +65,8 @@ pub(super) struct Driver {
     again: Option<Instant>,
     /// The journal as it was kept last.
     kept: Option<String>,
+    /// In which life of the right to act it was looked for what an earlier actor has left.
+    epoch: Option<u64>,
 }
 
 impl Driver {
@@ -93,6 +95,7 @@ impl Driver {
             was_lost: false,
             again: None,
             kept: None,
+            epoch: None,
         }
     }
 

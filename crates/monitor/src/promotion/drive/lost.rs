@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
-use delphinus_topology::promotion::{Detection, Loss, Move, OnLoss, Plan, Server, errant};
+use delphinus_topology::promotion::{Detection, Limits, Loss, Move, OnLoss, Plan, Server, Wanted, errant};
 use tracing::{error, info, warn};
 
 use super::super::story::Told;
-use super::{Driver, find};
+use super::{Driver, PLAN, find};
 
 /// Between two looks where nothing is done by itself: semi-sync is watched all the same, for a failover by an operator.
 const SLOW: Duration = Duration::from_secs(1);
@@ -73,7 +73,13 @@ impl Driver {
     /// Watches the primary; ready when something has to be done without an operator's word.
     pub(in super::super) async fn watch(&mut self) -> Due {
         loop {
-            let pause = match self.ready().await {
+            let is_ready = self.ready().await;
+            if is_ready.is_ok()
+                && let Some(due) = self.left_behind().await
+            {
+                return due;
+            }
+            let pause = match is_ready {
                 Ok(set) if self.settings.kind != delphinus_topology::Kind::GroupReplication => {
                     if let Some(due) = self.watch_once(&set).await {
                         return due;
@@ -83,6 +89,40 @@ impl Driver {
                 _ => SLOW,
             };
             rt::sleep(pause).await;
+        }
+    }
+
+    /// A move that an earlier actor has begun and that has no end. It is looked for once in each life of the right to act.
+    async fn left_behind(&mut self) -> Option<Due> {
+        let permit = self.parts.leave.permit().ok()?;
+        if self.epoch == Some(permit.epoch) {
+            return None;
+        }
+        match self.parts.leave.get(PLAN).await {
+            Ok(text) => {
+                self.epoch = Some(permit.epoch);
+                text.map(Due::GoOn)
+            }
+            Err(error) => {
+                info!(error, "it is not known yet whether a move was left behind");
+                None
+            }
+        }
+    }
+
+    /// The plan of an earlier actor. One that makes no sense is given up, and said.
+    async fn left_plan(&mut self, text: &str, servers: &[Server], limits: Limits) -> Option<Plan> {
+        self.kept = Some(text.to_owned());
+        match Plan::of_journal(text, servers, limits) {
+            Ok(plan) => Some(plan),
+            Err(bad) => {
+                error!(
+                    why = bad.0,
+                    "a move that was left behind cannot be gone on with: look at the servers' roles"
+                );
+                self.keep(None).await;
+                None
+            }
         }
     }
 
@@ -162,15 +202,21 @@ impl Driver {
         let Ok(set) = self.ready().await else { return };
         let Ok(wanted) = self.wanted(&set, None) else { return };
         let servers = self.look().await;
-        let (plan, by) = match due {
+        let (plan, by) = match &due {
+            Due::GoOn(text) => {
+                let Some(mut plan) = self.left_plan(text, &servers, set.limits).await else { return };
+                plan.proof = self.proof.clone();
+                plan.wanted = Wanted { on_loss: plan.wanted.on_loss, ..wanted };
+                (plan, "an earlier actor")
+            }
             Due::Replace(from) => {
-                let mut plan = Plan::new(Move::Failover, from, wanted, set.limits);
+                let mut plan = Plan::new(Move::Failover, *from, wanted, set.limits);
                 plan.proof = self.proof.clone();
                 plan.events.clone_from(&self.events);
                 (plan, "auto_failover")
             }
-            Due::Reopen(from) => (Plan::reopening(from, set.limits), "auto_failover"),
-            Due::Rejoin { from, to } => (Plan::rejoin(from, to, set.limits), "return"),
+            Due::Reopen(from) => (Plan::reopening(*from, set.limits), "auto_failover"),
+            Due::Rejoin { from, to } => (Plan::rejoin(*from, *to, set.limits), "return"),
         };
         if let Err(why) = self.drive(plan, &servers, (set, by.to_owned())).await {
             error!(why, "a move by the proxy itself has not come to its end");
@@ -202,8 +248,10 @@ impl Driver {
 }
 
 /// What the proxy does without an operator's word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) enum Due {
+    /// A move that an earlier actor has begun goes on, or is undone: its journal.
+    GoOn(String),
     /// A lost primary is replaced.
     Replace(BackendId),
     /// One that has started again takes writes again.
