@@ -1,6 +1,7 @@
 //! From the configuration to each crate's own settings.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -310,12 +311,20 @@ pub(crate) fn listeners(
             cluster: listener.cluster.map(choice::id),
         };
         let address = match &listener.address {
+            config::ListenAddress::Tcp(address) if is_virtual(config, address.ip()) => {
+                ListenAddress::Virtual(*address)
+            }
             config::ListenAddress::Tcp(address) => ListenAddress::Tcp(*address),
             config::ListenAddress::Unix(path) => ListenAddress::Unix(path.clone(), listener.socket_mode.0),
         };
         list.push((address, Arc::new(settings)));
     }
     Ok(list)
+}
+
+/// An address that may be on another host now.
+fn is_virtual(config: &Config, ip: IpAddr) -> bool {
+    config.vips.iter().any(|vip| vip.addresses.contains(&ip))
 }
 
 pub(crate) fn tls_mode(tls: config::ClientTls) -> TlsMode {

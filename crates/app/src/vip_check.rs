@@ -58,7 +58,10 @@ fn named(vip: &Vip, address: IpAddr, finding: Finding) -> VipFinding {
 
 /// A server that is reached by a virtual IP is another one after a move.
 fn not_a_backend(config: &Config, vip: &Vip) -> Option<VipFinding> {
-    let is_it = |text: &str| vip.addresses.iter().any(|ip| text.contains(&ip.to_string()));
+    let is_it = |text: &str| {
+        let host = text.rsplit_once(':').map_or(text, |(host, _)| host.trim_matches(['[', ']']));
+        host.parse::<IpAddr>().is_ok_and(|ip| vip.addresses.contains(&ip))
+    };
     let backends = config.clusters.iter().flat_map(|cluster| &cluster.backends);
     let mut found = backends.filter(|backend| is_it(&backend.address.to_string()));
     found.next().map(|backend| VipFinding {

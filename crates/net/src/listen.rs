@@ -15,6 +15,8 @@ use crate::stream::Stream;
 pub enum ListenAddress {
     /// IP address and port.
     Tcp(SocketAddr),
+    /// The same where the address is a virtual one, which may be on another host now.
+    Virtual(SocketAddr),
     /// Path of a Unix socket and its permission bits.
     Unix(PathBuf, u32),
 }
@@ -22,7 +24,7 @@ pub enum ListenAddress {
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp(address) => address.fmt(f),
+            Self::Tcp(address) | Self::Virtual(address) => address.fmt(f),
             Self::Unix(path, _) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -65,12 +67,19 @@ const BACKLOG: i32 = 4096;
 
 impl Listener {
     /// Binds. A Unix socket that nobody listens on any more is replaced.
-    pub fn bind(address: &ListenAddress) -> io::Result<Self> {
-        match address {
-            ListenAddress::Tcp(address) => {
+    pub fn bind(wanted: &ListenAddress) -> io::Result<Self> {
+        match wanted {
+            ListenAddress::Tcp(address) | ListenAddress::Virtual(address) => {
                 let domain = socket2::Domain::for_address(*address);
                 let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
                 socket.set_reuse_address(true)?;
+                if matches!(wanted, ListenAddress::Virtual(_)) {
+                    // IP_FREEBIND: the address comes, and goes, while the socket listens.
+                    match address {
+                        SocketAddr::V4(_) => socket.set_freebind_v4(true)?,
+                        SocketAddr::V6(_) => socket.set_freebind_v6(true)?,
+                    }
+                }
                 socket.set_nonblocking(true)?;
                 socket.bind(&(*address).into())?;
                 socket.listen(BACKLOG)?;

@@ -98,7 +98,8 @@ pub(crate) fn choose<'a>(
     })
 }
 
-fn full(ip: IpAddr) -> u8 {
+/// The length of a prefix that is one address.
+pub(crate) fn full(ip: IpAddr) -> u8 {
     if ip.is_ipv4() { 32 } else { 128 }
 }
 

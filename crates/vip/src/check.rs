@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delphinus_kernel::LinkSocket;
 
-use crate::addresses::{self, Interface, choose};
+use crate::addresses::{self, Interface, choose, full};
 use crate::announce::ARP;
 use crate::{occupied, sessions};
 
@@ -69,7 +69,8 @@ fn state(interface: &Interface) -> Finding {
 
 /// An address that is there for good is somebody's own.
 fn permanent(all: &[Interface], address: IpAddr) -> Finding {
-    let has = |one: &&Interface| one.addresses.iter().any(|(ip, prefix)| *ip == address && *prefix < 32);
+    let has =
+        |one: &&Interface| one.addresses.iter().any(|(ip, prefix)| *ip == address && *prefix < full(*ip));
     let found = all.iter().find(has);
     Finding {
         check: "not a host's own address",

@@ -19,6 +19,8 @@ use crate::stage::Address;
 
 const PORT: u16 = 6446;
 const ADMIN: u16 = 6447;
+/// Of a listener on the virtual IP alone, which one of the proxies does not have at the start.
+const OWN_PORT: u16 = 6448;
 /// Machines: two with proxies, etcd's, the database's.
 const ETCD: usize = 2;
 const DATABASE: usize = 3;
@@ -73,8 +75,9 @@ impl Proxies {
 
     fn config(&self, at: usize) -> String {
         let (cluster, server) = (&self.cluster, &self.cluster.servers[0]);
+        let own = virtual_ip(&self.machines, 100);
         format!(
-            "[proxy]\ndata_dir = \"{}/m{at}\"\nworkers = 1\n[[listener]]\naddress = \"[::]:{PORT}\"\n\
+            "[proxy]\ndata_dir = \"{}/m{at}\"\nworkers = 1\n[[listener]]\naddress = \"[::]:{PORT}\"\n[[listener]]\naddress = \"{own}:{OWN_PORT}\"\n\
              [[user]]\nname = \"{}\"\npassword = \"{}\"\n[cluster]\n[[cluster.backend]]\nname = \"db\"\n\
              address = \"{}:{}\"\nrole = \"primary\"\ntrust_server_certificate = true\n\
              [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n\
@@ -169,6 +172,7 @@ impl Proxies {
         for address in [IpAddr::V4(virtual_ip(&self.machines, 100)), "fd77::100".parse()?] {
             is_reached(&self.machines, ETCD, address, PORT)?;
         }
+        is_reached(&self.machines, ETCD, IpAddr::V4(virtual_ip(&self.machines, 100)), OWN_PORT)?;
         self.connect()?.query("SELECT 1")?;
         Ok(Row { case: "", gap, note: format!("on m{}", self.holder()?) })
     }
