@@ -11,7 +11,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use delphinus_lease::{Lease, View, boot_now};
-use delphinus_topology::{Assigning, BootTime, Fitness, Holders, Peer, Standing, Step, Vip, assign, step};
+use delphinus_topology::{
+    Assigning, BootTime, Fitness, Holders, Peer, Standing, Step, Vip, VipRole, assign, step,
+};
 
 use crate::addresses;
 use place::Place;
@@ -304,12 +306,19 @@ impl Work {
                 is_here: place.is_here(),
             };
             let next = step(&self.settings.member, standing, (outlook.now, ends));
-            act(place, next, (&self.lease, &key, &self.settings.member), &*self.sessions, ends);
+            let on_move = OnMove {
+                has_lost_role: has_lost_role(place.spec().vip.role, fitness.unwrap_or_default()),
+                sessions: &*self.sessions,
+                left: ends.map_or(Duration::ZERO, |ends| ends.since(now)),
+            };
+            act(place, next, (&self.lease, &key, &self.settings.member), &on_move);
         }
         for place in &mut self.leaving {
             let key = format!("{VIPS}{}", place.name());
             let next = if outlook.view.held(&key).is_some() { Step::Release } else { Step::Drop };
-            act(place, next, (&self.lease, &key, &self.settings.member), &*self.sessions, ends);
+            let left = ends.map_or(Duration::ZERO, |ends| ends.since(now));
+            let on_move = OnMove { has_lost_role: false, sessions: &*self.sessions, left };
+            act(place, next, (&self.lease, &key, &self.settings.member), &on_move);
         }
         self.leaving.retain(Place::is_here);
     }
@@ -381,13 +390,24 @@ impl Work {
     }
 }
 
-fn act(
-    place: &mut Place,
-    next: Step,
-    (lease, key, member): (&Lease, &str, &str),
-    sessions: &dyn Sessions,
-    ends: Option<BootTime>,
-) {
+/// What matters when an address goes in order.
+struct OnMove<'a> {
+    has_lost_role: bool,
+    sessions: &'a dyn Sessions,
+    /// How long this host may keep it.
+    left: Duration,
+}
+
+/// Whether an address leads to a server that is not any more what it is for.
+fn has_lost_role(role: VipRole, fitness: Fitness) -> bool {
+    match role {
+        VipRole::Proxy => false,
+        VipRole::Primary => !fitness.is_primary(),
+        VipRole::Replica(_) => fitness.server.is_none(),
+    }
+}
+
+fn act(place: &mut Place, next: Step, (lease, key, member): (&Lease, &str, &str), on_move: &OnMove<'_>) {
     match next {
         Step::Nothing => {
             place.is_elsewhere();
@@ -396,8 +416,7 @@ fn act(
         Step::Claim => lease.want(key, member),
         Step::Keep(left) => place.keep(left),
         Step::Release => {
-            let left = ends.map_or(Duration::ZERO, |ends| ends.since(boot_now()));
-            if place.leave(left, sessions) {
+            if place.leave(on_move.left, on_move.has_lost_role, on_move.sessions) {
                 lease.give_up(key);
             }
         }

@@ -75,9 +75,7 @@ impl Agents {
         let backends: String = cluster.servers.iter().enumerate().map(backend).collect();
         let vip = |last: u8, role: &str| {
             let address = virtual_ip(&self.machines, last);
-            format!(
-                "[[vip]]\nname = \"v{last}\"\naddresses = [\"{address}\"]\nrole = \"{role}\"\ndrain_timeout_ms = 500\n"
-            )
+            format!("[[vip]]\nname = \"v{last}\"\naddresses = [\"{address}\"]\nrole = \"{role}\"\n")
         };
         let config = format!(
             "[proxy]\ndata_dir = \"{}/m{at}\"\n[cluster]\ntopology = \"read_only\"\n{backends}\

@@ -146,14 +146,15 @@ impl Place {
         Ok(())
     }
 
-    /// It goes in order. True when it is gone, and its key can be given back.
-    pub(super) fn leave(&mut self, left: Duration, of: &dyn Sessions) -> bool {
+    /// It goes in order. True when it is gone, and its key can be given back. Where the server has lost the role that the address leads
+    /// to, no session on it is worth waiting for.
+    pub(super) fn leave(&mut self, left: Duration, has_lost_role: bool, of: &dyn Sessions) -> bool {
         if !self.is_here() {
             return true;
         }
         let wait = match self.spec.kill_on_move {
-            KillOnMove::Transactions => self.spec.drain,
-            KillOnMove::None | KillOnMove::All => Duration::ZERO,
+            KillOnMove::Transactions if !has_lost_role => self.spec.drain,
+            KillOnMove::Transactions | KillOnMove::None | KillOnMove::All => Duration::ZERO,
         };
         let until = *self.drained_at.get_or_insert_with(|| Instant::now() + wait);
         if self.condition != Condition::Leaving {
