@@ -9,6 +9,7 @@ mod world;
 use std::time::Duration;
 
 use anyhow::Result;
+use delphinus_sandbox::Flavor;
 
 /// How one case went.
 #[derive(Debug)]
@@ -53,9 +54,12 @@ pub fn run(is_short: bool, only: &[String], mut say: impl FnMut(&str)) -> Result
             done(case.name, row.and_then(|row| world.was_never_double().map(|()| row)));
         }
     }
-    if agents::CASES.iter().any(|case| wants(case.name, case.is_short)) {
-        let mut world = agents::Agents::start()?;
-        for case in agents::CASES.iter().filter(|case| wants(case.name, case.is_short)) {
+    for (flavor, cases) in [(Flavor::MariaDb, agents::CASES), (Flavor::Group, agents::GROUP)] {
+        if !cases.iter().any(|case| wants(case.name, case.is_short)) {
+            continue;
+        }
+        let mut world = agents::Agents::start(flavor)?;
+        for case in cases.iter().filter(|case| wants(case.name, case.is_short)) {
             let row = (case.run)(&mut world);
             done(case.name, row.and_then(|row| world.was_never_double().map(|()| row)));
         }

@@ -12,7 +12,8 @@ use super::{Case, Row};
 use crate::client::{Client, Login};
 use crate::etcd::{Etcd, Folder};
 use crate::machines::Machines;
-use crate::poll::until;
+use crate::poll::{eventually, until};
+use crate::programs::run;
 use crate::proxy::Proxy;
 use crate::roles::{demote, follow, promote};
 use crate::stage::Address;
@@ -20,6 +21,13 @@ use crate::stage::Address;
 const ETCD: usize = 3;
 /// The last numbers of the virtual IPs: writes, and two for reads.
 const VIPS: [u8; 3] = [100, 101, 102];
+
+/// On a group, which elects its primary by itself.
+pub(super) const GROUP: &[Case<Agents>] = &[
+    Case { name: "group: each where it belongs", is_short: false, run: placed },
+    Case { name: "group: kill -9 of the primary", is_short: false, run: primary_dies },
+    Case { name: "group: the primary's host is cut off", is_short: false, run: primary_is_cut_off },
+];
 
 pub(super) const CASES: &[Case<Agents>] = &[
     Case { name: "agents: each where it belongs", is_short: true, run: placed },
@@ -39,13 +47,13 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    pub(super) fn start() -> Result<Self> {
+    pub(super) fn start(flavor: Flavor) -> Result<Self> {
         let machines = Machines::make(4)?;
         let etcd = start_etcd(&machines, ETCD)?;
         let mut for_servers = machines.for_servers();
         for_servers.truncate(3);
         let spec = ClusterSpec {
-            flavor: Flavor::MariaDb,
+            flavor,
             machines: for_servers,
             // Virtual IPs come and go; a server that listens on one address only would not answer there.
             extra_cnf: vec!["bind_address=0.0.0.0".to_owned()],
@@ -77,8 +85,10 @@ impl Agents {
             let address = virtual_ip(&self.machines, last);
             format!("[[vip]]\nname = \"v{last}\"\naddresses = [\"{address}\"]\nrole = \"{role}\"\n")
         };
+        let is_group = cluster.flavor == Flavor::Group;
+        let topology = if is_group { "group_replication" } else { "read_only" };
         let config = format!(
-            "[proxy]\ndata_dir = \"{}/m{at}\"\n[cluster]\ntopology = \"read_only\"\n{backends}\
+            "[proxy]\ndata_dir = \"{}/m{at}\"\n[cluster]\ntopology = \"{topology}\"\n{backends}\
              [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n\
              [lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"m{at}\"\nlocal_backend = \"db{at}\"\nrebalance_after_ms = 500\n\
              {}{}{}",
@@ -99,6 +109,16 @@ impl Agents {
             "two machines had an address at the same time"
         );
         Ok(())
+    }
+
+    /// What the server says that a virtual IP leads to, by an ordinary client with TLS.
+    fn value(&self, vip: usize, sql: &str) -> Result<String> {
+        let server = &self.cluster.servers[self.watches[vip].holder().context("nobody has it")?];
+        let (host, port) = (virtual_ip(&self.machines, VIPS[vip]).to_string(), server.port.to_string());
+        let mut command = std::process::Command::new("mariadb");
+        command.args(["--no-defaults", "--ssl", "-h", &host, "-P", &port, "-N", "-B", "-e", sql]);
+        command.args(["-u", &self.cluster.app_user, &format!("-p{}", self.cluster.app_password)]);
+        Ok(run(&mut command, LIMIT)?.success()?.trim().to_owned())
     }
 
     /// A session with the server, by a virtual IP.
@@ -124,12 +144,66 @@ impl Agents {
     }
 }
 
+/// The primary by the word of the group's members but for one, which may not know.
+fn elected(world: &Agents, but: usize) -> Result<usize> {
+    let ask = "SELECT MEMBER_HOST FROM performance_schema.replication_group_members WHERE MEMBER_ROLE = 'PRIMARY' AND \
+               MEMBER_STATE = 'ONLINE'";
+    let other = (0..3).find(|at| *at != but).context("there is no other")?;
+    let host = world.cluster.servers[other].query(ask)?;
+    let at = world.cluster.servers.iter().position(|server| server.host == host.trim());
+    at.filter(|at| *at != but).context("no other has been elected")
+}
+
+fn primary_dies(world: &mut Agents) -> Result<Row> {
+    let lost = world.primary;
+    let since = Instant::now();
+    world.cluster.servers[lost].kill9();
+    world.primary = eventually(LIMIT, "another primary", || elected(world, lost).map(Some))?;
+    let elected_after = since.elapsed();
+    until(LIMIT, "the write VIP on its host", || Ok(world.watches[0].holder() == Some(world.primary)))?;
+    let row = Row {
+        case: "",
+        gap: world.watches[0].gap_since(since),
+        note: format!(
+            "elected after {} ms, the write VIP is there after {} ms",
+            elected_after.as_millis(),
+            since.elapsed().as_millis()
+        ),
+    };
+    ensure!(world.value(0, "SELECT @@super_read_only")? == "0", "the write VIP leads to a secondary");
+    world.cluster.servers[lost].start_again()?;
+    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    Ok(row)
+}
+
+/// A primary without its majority loses the address before the next one gets it.
+fn primary_is_cut_off(world: &mut Agents) -> Result<Row> {
+    let lost = world.primary;
+    let since = Instant::now();
+    world.machines.cut_off(lost)?;
+    let found = eventually(LIMIT, "another primary", || elected(world, lost).map(Some));
+    let moved = found.and_then(|primary| {
+        world.primary = primary;
+        until(LIMIT, "the write VIP on its host", || Ok(world.watches[0].holder() == Some(world.primary)))
+    });
+    let row = Row {
+        case: "",
+        gap: world.watches[0].gap_since(since),
+        note: format!("{} ms after the cut", since.elapsed().as_millis()),
+    };
+    let answer = world.value(0, "SELECT @@super_read_only");
+    world.machines.join(lost)?;
+    moved?;
+    ensure!(answer? == "0", "the write VIP leads to a secondary");
+    Ok(row)
+}
+
 fn placed(world: &mut Agents) -> Result<Row> {
     let since = Instant::now();
     until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
-    ensure!(world.connect(0)?.value("SELECT @@read_only")? == "0", "the write VIP leads to a replica");
+    ensure!(world.value(0, "SELECT @@read_only")? == "0", "the write VIP leads to a replica");
     for reads in [1, 2] {
-        ensure!(world.connect(reads)?.value("SELECT @@read_only")? == "1", "a read VIP leads to the primary");
+        ensure!(world.value(reads, "SELECT @@read_only")? == "1", "a read VIP leads to the primary");
     }
     Ok(Row {
         case: "",
