@@ -112,13 +112,18 @@ fn a_refusal_for_another_option_makes_no_server_be_looked_at() {
         Ok(questions() < before + few / 2)
     })
     .unwrap();
+    let mut asked_while_refused = || {
+        let before = questions();
+        let begun = Instant::now();
+        while begun.elapsed() < while_at_rest {
+            assert_eq!(code(client.query("SELECT 1 INTO OUTFILE '/nowhere/at/all'")), 1290);
+        }
+        questions() - before
+    };
+    // On a busy machine a statement may hang for long enough to make the monitor look once; it would look each time.
+    let asked: Vec<_> = (0..3).map(|_| asked_while_refused()).collect();
+    assert!(asked.iter().any(|asked| *asked < few), "{asked:?} questions");
     let before = questions();
-    let begun = Instant::now();
-    while begun.elapsed() < while_at_rest {
-        assert_eq!(code(client.query("SELECT 1 INTO OUTFILE '/nowhere/at/all'")), 1290);
-    }
-    let asked = questions() - before;
-    assert!(asked < few, "{asked} questions");
     set_read_only(primary, true);
     scope(|scope| {
         let running = scope.spawn(|| client.query("CREATE TABLE looked_at (id INT)"));
