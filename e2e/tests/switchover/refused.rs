@@ -104,6 +104,6 @@ pub(crate) fn a_move_that_fails_is_undone(scene: &Scene) {
     holder.query("UNLOCK TABLES").unwrap();
     let acknowledged = load.end();
     scene.assert_primary("primary");
-    scene.assert_has(&acknowledged);
+    scene.assert_has(&acknowledged, None);
     operator.query("SET cluster.failover.catch_up_ms = 10000").unwrap();
 }

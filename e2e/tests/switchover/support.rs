@@ -124,10 +124,10 @@ impl Scene {
         assert_eq!((row.role.as_str(), row.state.as_str()), ("primary", "up"));
     }
 
-    /// Every server has it, in the end.
-    pub(crate) fn assert_has(&self, acknowledged: &BTreeSet<u64>) {
+    /// Every server but this one has it, in the end.
+    pub(crate) fn assert_has(&self, acknowledged: &BTreeSet<u64>, but: Option<&str>) {
         assert!(!acknowledged.is_empty());
-        for server in &self.stage.cluster.servers {
+        for server in self.stage.cluster.servers.iter().filter(|server| but != Some(&*server.name)) {
             let mut missing = acknowledged.clone();
             let complete = until(LIMIT, "everything acknowledged", || {
                 let found = server.query("SELECT value FROM app.kept")?;

@@ -9,6 +9,7 @@ use super::support::{LIMIT, Scene};
 
 #[test]
 fn a_move_goes_on_where_a_killed_proxy_has_left_it() {
+    let _turn = super::turn();
     let etcd = Etcd::start().unwrap();
     let lease = format!("[lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"one\"\n", etcd.endpoint);
     let mut scene = Scene::with(Flavor::MariaDb, &["transaction_wait_ms = 20000"], lease);
