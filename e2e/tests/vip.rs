@@ -6,7 +6,7 @@ use std::process::Command;
 
 #[test]
 fn virtual_ips_follow_and_are_never_in_two_places() {
-    let output = Command::new(env!("CARGO_BIN_EXE_delphinus-vip")).arg("--quick").output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_delphinus-addresses")).arg("--quick").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}");
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));

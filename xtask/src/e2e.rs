@@ -27,7 +27,7 @@ const SEE: &str = "delphinus-see";
 /// The program that asks the operators' tables.
 const TABLES: &str = "delphinus-crowd";
 /// The program that moves virtual IPs.
-const VIP: &str = "delphinus-vip";
+const VIP: &str = "delphinus-addresses";
 
 /// The program that moves the primary's role.
 const HA: &str = "delphinus-ha";

@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Keep virtual IPs on the host of a server, without a proxy: clients reach the server directly.
     ///
-    /// The configuration has [lease] with local_backend, the virtual IPs and the cluster; it has no listener. It needs CAP_NET_ADMIN
+    /// The configuration has a section "lease" with local_backend, the virtual IPs and the cluster; it has no listener. It needs CAP_NET_ADMIN
     /// and CAP_NET_RAW. See docs/ha.md.
     Agent(RunArgs),
     /// Virtual IPs.
@@ -221,7 +221,7 @@ pub(crate) struct CtlArgs {
     /// File that holds the password. Without it: $DELPHINUS_ADMIN_PASSWORD, or the configuration's own.
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
-    /// Ask over HTTP instead: http://HOST:PORT, https://HOST:PORT or unix:/PATH, where [http] listens. Needs no configuration file.
+    /// Ask over HTTP instead: http://HOST:PORT, https://HOST:PORT or unix:/PATH, where the section "http" listens. Needs no configuration file.
     #[arg(long, value_name = "URL", conflicts_with_all = ["address", "user", "password_file"])]
     pub(crate) url: Option<String>,
     /// The token for --url.

@@ -15,7 +15,7 @@
 //! | the client of `delphinus ctl --url` | `ask` |
 //!
 //! Connections are served on a thread of their own, which begins with the first listener: TLS and JSON of strangers take no time of
-//! the monitor. What needs the operators' side is a [`line::Line`] away, on the control plane's thread; never on a worker.
+//! the monitor. What needs the operators' side is a `line::Line` away, on the control plane's thread; never on a worker.
 
 mod ask;
 mod counts;

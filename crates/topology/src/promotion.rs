@@ -1,5 +1,5 @@
 //! Moving the primary's role by the proxy itself: what is wanted, what each server said last, and what has been done give the next
-//! steps, or why there are none. Pure: whoever acts asks the servers, calls [`next`], carries the steps out, and asks again.
+//! steps, or why there are none. Pure: whoever acts asks the servers, calls [`next()`], carries the steps out, and asks again.
 //!
 //! | question | file |
 //! |---|---|
