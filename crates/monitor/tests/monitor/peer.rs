@@ -128,7 +128,9 @@ impl Peer {
 
     pub(crate) fn dial_address(&self) -> Address {
         match &self.address {
-            ListenAddress::Tcp(address) => Address::Tcp(address.ip().to_string(), address.port()),
+            ListenAddress::Tcp(address) | ListenAddress::Virtual(address) => {
+                Address::Tcp(address.ip().to_string(), address.port())
+            }
             ListenAddress::Unix(path, _) => Address::Unix(path.clone()),
         }
     }
