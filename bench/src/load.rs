@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::cache::Host;
 use connection::Connection;
 pub(crate) use connection::Random;
 pub(crate) use connects::run_connects;
@@ -110,6 +111,66 @@ pub(crate) fn run<T>(
         }
     };
     window_of(threads, work, window, sample)
+}
+
+/// Where a part of the load comes from, and where it goes.
+#[derive(Debug)]
+pub(crate) struct Origin<'a> {
+    /// The host of these clients.
+    pub(crate) host: &'a Host,
+    /// What they connect to there.
+    pub(crate) target: Target,
+}
+
+/// Runs the script on so many connections, which come from all of these in turn.
+pub(crate) fn run_from<T>(
+    origins: &[Origin<'_>],
+    script: &Script,
+    shape: Shape,
+    window: Window,
+    sample: impl FnMut() -> Result<T>,
+) -> Result<Measured<T>> {
+    let work = |thread: usize, ready: &mpsc::Sender<Result<()>>, phase: &Phase| {
+        let opened = open_from(origins, script, shape, thread);
+        let (said, opened) = match opened {
+            Ok(opened) => (Ok(()), Some(opened)),
+            Err(error) => (Err(error), None),
+        };
+        let _ = ready.send(said);
+        opened.map_or_else(|| Ok(Tally::default()), |opened| drive(opened, phase))
+    };
+    window_of(shape.threads, work, window, sample)
+}
+
+/// Asks for everything once, from each of these.
+pub(crate) fn ask_once(origins: &[Origin<'_>], script: &Script, connections: usize) -> Result<()> {
+    for origin in origins {
+        let one = std::slice::from_ref(origin);
+        let shape = Shape { connections, threads: 1 };
+        thread::scope(|scope| {
+            let asking = scope.spawn(|| drive(open_from(one, script, shape, 0)?, &Phase::default()));
+            asking.join().expect("invariant: no panic in a thread of the load").map(drop)
+        })?;
+    }
+    Ok(())
+}
+
+/// A thread's part of the connections. It is on another host afterwards.
+fn open_from<'a>(
+    origins: &[Origin<'_>],
+    script: &'a Script,
+    shape: Shape,
+    thread: usize,
+) -> Result<Vec<Connection<'a>>> {
+    let mut opened = Vec::new();
+    for (at, origin) in origins.iter().enumerate() {
+        origin.host.enter()?;
+        let own = (thread..shape.connections).step_by(shape.threads);
+        for place in own.filter(|place| place / shape.threads % origins.len() == at) {
+            opened.push(Connection::open(&origin.target, script, (place, shape.connections))?);
+        }
+    }
+    Ok(opened)
 }
 
 /// Starts the threads, waits until all are ready, and takes the samples at the window's ends.

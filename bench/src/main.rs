@@ -1,16 +1,26 @@
 //! The program behind `cargo xtask bench`: reads the command line, runs, and writes what was found.
 
+mod cache_args;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use delphinus_bench::{
-    Machine, Options, RelayArgs, Report, Schedule, System, Workload, json, page, plot, relay, run_all, table,
+    EchoArgs, Machine, Options, RelayArgs, Report, Schedule, StreamOptions, System, VipOptions, Workload,
+    echo, json, page, plot, relay, run_all, run_stream, run_vip, stream_table, table, vip_table,
+    write_marked,
 };
 use delphinus_sandbox::Flavor;
+
+/// What is measured on machines of its own: what a virtual IP costs.
+const VIP: &str = "vip";
+/// And what a replication relay costs and brings.
+const STREAM: &str = "relay";
 
 /// Measures Delphinus beside its peers. `cargo xtask bench` builds and starts this.
 #[derive(Debug, Parser)]
@@ -24,7 +34,8 @@ struct Args {
     /// Short rounds, for a look.
     #[arg(long)]
     quick: bool,
-    /// A workload, or the beginning of names; may be repeated.
+    /// A workload, or the beginning of names; may be repeated. `vip` alone: what a virtual IP costs; `relay` alone: what
+    /// a replication relay costs and brings.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// A system; may be repeated, or a list with commas.
@@ -55,6 +66,10 @@ struct Args {
 enum Own {
     /// The system `relay`: passes on bytes.
     Relay(RelayArgs),
+    /// The limit of the experiment about kept answers: gives the same bytes to each command.
+    Echo(EchoArgs),
+    /// The experiment about kept answers. Needs root: its hosts are network namespaces.
+    Cache(Box<cache_args::CacheArgs>),
 }
 
 fn main() -> ExitCode {
@@ -70,11 +85,20 @@ fn main() -> ExitCode {
 
 /// True when everything that was measured went well.
 fn run(args: &Args) -> Result<bool> {
-    if let Some(Own::Relay(args)) = &args.own {
-        return relay(args).map(|()| true);
+    match &args.own {
+        Some(Own::Relay(args)) => return relay(args).map(|()| true),
+        Some(Own::Echo(args)) => return echo(args).map(|()| true),
+        Some(Own::Cache(args)) => return cache_args::run(args),
+        None => {}
     }
     let delphinus = args.delphinus.clone().context("no --delphinus")?;
     let rounds = args.rounds.map(usize::from);
+    if args.only == [VIP] {
+        return measure_vip(args, delphinus);
+    }
+    if args.only == [STREAM] {
+        return measure_stream(args, delphinus);
+    }
     let is_chosen = |system: &System| args.systems.is_empty() || args.systems.contains(system);
     let options = Options {
         workloads: Workload::chosen(&args.only)?,
@@ -97,6 +121,52 @@ fn run(args: &Args) -> Result<bool> {
         write(&folder.join("bench.svg"), &plot(&report.results))?;
     }
     Ok(report.results.failures.is_empty() && !report.results.rows.is_empty())
+}
+
+/// What a virtual IP costs has machines of its own.
+fn measure_vip(args: &Args, delphinus: PathBuf) -> Result<bool> {
+    let (rounds, seconds) = if args.quick { (2, 2) } else { (12, 3) };
+    let options = VipOptions {
+        delphinus,
+        flavor: args.flavor,
+        rounds: args.rounds.map_or(rounds, usize::from),
+        measure: Duration::from_secs(seconds),
+    };
+    let report = run_vip(&options)?;
+    let folder = args.docs.as_deref().unwrap_or(Path::new("."));
+    let table = vip_table(&report, &Machine::look(folder));
+    std::io::stdout().lock().write_all(table.as_bytes()).context("cannot show the table")?;
+    if args.write_docs {
+        write_marked(&folder.join("ha.md"), VIP, &table)?;
+    }
+    if !report.is_free() {
+        eprintln!("the virtual IP costs more than 1 %, and more than the noise");
+    }
+    // A short look has too few rounds to judge.
+    Ok(args.quick || report.is_free())
+}
+
+/// A replication relay has machines of its own, too.
+fn measure_stream(args: &Args, delphinus: PathBuf) -> Result<bool> {
+    let (rounds, seconds) = if args.quick { (1, 2) } else { (5, 5) };
+    let options = StreamOptions {
+        delphinus,
+        rounds: args.rounds.map_or(rounds, usize::from),
+        measure: Duration::from_secs(seconds),
+    };
+    let report = run_stream(&options)?;
+    let folder = args.docs.as_deref().unwrap_or(Path::new("."));
+    let table = stream_table(&report, &Machine::look(folder));
+    std::io::stdout().lock().write_all(table.as_bytes()).context("cannot show the table")?;
+    if args.write_docs {
+        write_marked(&folder.join("relay.md"), STREAM, &table)?;
+    }
+    let missed = report.missed();
+    for line in &missed {
+        eprintln!("not reached: {line}");
+    }
+    // A short look has too few rounds to judge.
+    Ok(args.quick || missed.is_empty())
 }
 
 fn show(report: &Report) -> Result<()> {

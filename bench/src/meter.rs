@@ -52,10 +52,27 @@ impl Cpu {
     }
 }
 
-/// utime + stime of /proc/PID/stat. The name in parentheses may hold anything.
+/// Nanoseconds of a process so far, with all threads that have ended, in steps of 10 ms.
+pub(crate) fn process_ns(pid: u32) -> Result<u64> {
+    let stat =
+        fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("process {pid} is gone"))?;
+    coarse(&stat).context("a /proc/PID/stat of another shape")
+}
+
+/// Nanoseconds of all children of this process that have ended, in steps of 10 ms.
+pub(crate) fn ended_children_ns() -> Result<u64> {
+    times(&fs::read_to_string("/proc/self/stat")?, 13).context("a /proc/PID/stat of another shape")
+}
+
+/// utime + stime of /proc/PID/stat.
 fn coarse(stat: &str) -> Option<u64> {
+    times(stat, 11)
+}
+
+/// Two times beside each other, so many fields behind the name, which may hold anything.
+fn times(stat: &str, skipped: usize) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11);
+    let mut fields = rest.split_whitespace().skip(skipped);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     Some((user + system) * (1_000_000_000 / TICKS_PER_SECOND))
 }

@@ -1,18 +1,26 @@
 //! The least that a proxy costs: it reads bytes on one connection and writes them on another, and looks at none. One thread waits
 //! for all connections, and sends what they bring by one system call, as Delphinus does.
 //!
+//! With a delay it is the wire between two hosts: a host is a network namespace, and the relay is in both.
+//!
 //! It is measured beside the proxies, and is none: it knows no end of a server, no user, and no statement. What does not fit
 //! into a socket's buffer at once closes the connection, which fails the load; so it is for small answers only.
 
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use delphinus_kernel::{Sender, give_way};
 use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+
+use crate::cache::enter;
 
 /// Connections that are served in one turn.
 const TURN: usize = 256;
@@ -30,32 +38,51 @@ pub struct RelayArgs {
     /// A server; may be repeated: each client gets the next one.
     #[arg(long, value_name = "ADDRESS", required = true)]
     backend: Vec<SocketAddr>,
+    /// Bytes arrive so much later than they were sent, in microseconds.
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    delay_us: u64,
+    /// The network namespace in which it listens.
+    #[arg(long, value_name = "FILE")]
+    listen_in: Option<PathBuf>,
+    /// The network namespace in which the servers are.
+    #[arg(long, value_name = "FILE")]
+    backend_in: Option<PathBuf>,
 }
 
 /// Relays until it is killed.
 pub fn relay(args: &RelayArgs) -> Result<()> {
     // Without it, it costs a little more.
     let _ = give_way();
+    if let Some(namespace) = &args.listen_in {
+        enter(namespace)?;
+    }
     let listener =
         TcpListener::bind(args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
     listener.set_nonblocking(true)?;
+    if let Some(namespace) = &args.backend_in {
+        enter(namespace)?;
+    }
     let mut relay = Relay {
         epoll: epoll::create(CreateFlags::CLOEXEC)?,
         listener,
         backends: args.backend.clone(),
         sockets: Vec::new(),
-        buffers: vec![vec![0; PIECE]; TURN],
-        pieces: Vec::with_capacity(TURN),
+        spare: Vec::with_capacity(TURN),
+        pieces: VecDeque::with_capacity(TURN),
+        delay: Duration::from_micros(args.delay_us),
+        now: Instant::now(),
     };
     relay.watch(relay.listener.as_fd(), LISTENER)?;
     let mut sender = Sender::new().context("io_uring")?;
     let mut events = Vec::with_capacity(TURN);
     loop {
         events.clear();
-        match epoll::wait(&relay.epoll, spare_capacity(&mut events), None) {
+        let limit = relay.until_next();
+        match epoll::wait(&relay.epoll, spare_capacity(&mut events), limit.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error).context("epoll"),
         }
+        relay.now = Instant::now();
         for event in &events {
             match event.data.u64() {
                 LISTENER => relay.accept()?,
@@ -72,15 +99,21 @@ struct Relay {
     backends: Vec<SocketAddr>,
     /// A client, and behind it its server; `None` once they are gone.
     sockets: Vec<Option<TcpStream>>,
-    buffers: Vec<Vec<u8>>,
-    /// What was read in this turn.
-    pieces: Vec<Piece>,
+    /// Buffers without bytes.
+    spare: Vec<Vec<u8>>,
+    /// What was read and is not sent, in the order in which it is due.
+    pieces: VecDeque<Piece>,
+    delay: Duration,
+    /// When this turn began.
+    now: Instant,
 }
 
-/// The first bytes of the buffer of the same place.
+/// The first bytes of a buffer, which are on their way.
 struct Piece {
     to: usize,
+    buffer: Vec<u8>,
     len: usize,
+    due: Instant,
 }
 
 impl Relay {
@@ -105,11 +138,26 @@ impl Relay {
 
     fn read(&mut self, from: usize) {
         let Some(socket) = &mut self.sockets[from] else { return };
-        match socket.read(&mut self.buffers[self.pieces.len()]) {
-            Ok(len) if len > 0 => self.pieces.push(Piece { to: from ^ 1, len }),
+        let mut buffer = self.spare.pop().unwrap_or_else(|| vec![0; PIECE]);
+        match socket.read(&mut buffer) {
+            Ok(len) if len > 0 => {
+                return self.pieces.push_back(Piece {
+                    to: from ^ 1,
+                    buffer,
+                    len,
+                    due: self.now + self.delay,
+                });
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Ok(_) | Err(_) => self.close(from),
         }
+        self.spare.push(buffer);
+    }
+
+    /// How long it is until something is due.
+    fn until_next(&self) -> Option<Timespec> {
+        let next = self.pieces.front()?.due.saturating_duration_since(Instant::now());
+        Some(Timespec { tv_sec: next.as_secs().cast_signed(), tv_nsec: next.subsec_nanos().into() })
     }
 
     /// Both ends.
@@ -120,11 +168,13 @@ impl Relay {
 
     fn send(&mut self, sender: &mut Sender) -> Result<()> {
         let mut failed = Vec::new();
-        let (sockets, buffers, pieces) = (&self.sockets, &self.buffers, &self.pieces);
+        let due = self.pieces.iter().take_while(|piece| piece.due <= self.now).count();
+        let (sockets, pieces) = (&self.sockets, &self.pieces);
         let ready = |at: usize| {
-            sockets[pieces[at].to].as_ref().map(|socket| (socket.as_fd(), &buffers[at][..pieces[at].len]))
+            let piece = &pieces[at];
+            sockets[piece.to].as_ref().map(|socket| (socket.as_fd(), &piece.buffer[..piece.len]))
         };
-        let alive: Vec<_> = (0..pieces.len()).filter(|at| ready(*at).is_some()).collect();
+        let alive: Vec<_> = (0..due).filter(|at| ready(*at).is_some()).collect();
         let packet = |at: usize| ready(alive[at]).expect("invariant: only those that are there");
         sender.send_all(alive.len(), packet, |at, sent| {
             let piece = &pieces[alive[at]];
@@ -132,10 +182,10 @@ impl Relay {
                 failed.push(piece.to);
             }
         })?;
+        self.spare.extend(self.pieces.drain(..due).map(|piece| piece.buffer));
         for one in failed {
             self.close(one);
         }
-        self.pieces.clear();
         Ok(())
     }
 }
@@ -154,7 +204,8 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = PortLease::take().unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], port.port()));
-        let args = RelayArgs { listen, backend: vec![server.local_addr().unwrap()] };
+        let backend = vec![server.local_addr().unwrap()];
+        let args = RelayArgs { listen, backend, delay_us: 20_000, listen_in: None, backend_in: None };
         let relaying = thread::spawn(move || relay(&args).unwrap());
         let mut clients: Vec<TcpStream> = Vec::new();
         while clients.len() < 2 {
@@ -164,8 +215,10 @@ mod tests {
         for (number, client) in clients.iter_mut().enumerate() {
             let (mut behind, _) = server.accept().unwrap();
             let mut bytes = [0; 4];
+            let sent = Instant::now();
             client.write_all(format!("to {number}").as_bytes()).unwrap();
             behind.read_exact(&mut bytes).unwrap();
+            assert!(sent.elapsed() >= Duration::from_millis(20), "{:?}", sent.elapsed());
             assert_eq!(bytes, format!("to {number}").as_bytes());
             behind.write_all(b"back").unwrap();
             client.read_exact(&mut bytes).unwrap();

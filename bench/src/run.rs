@@ -91,7 +91,7 @@ pub fn run_all(options: &Options) -> Result<Report> {
 }
 
 /// Gives back how many files may be open.
-fn raise_open_files() -> u64 {
+pub(crate) fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let all = Rlimit { current: Some(OPEN_FILES), maximum: limit.maximum.map(|most| most.max(OPEN_FILES)) };
     if setrlimit(Resource::Nofile, all).is_err() {

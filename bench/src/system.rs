@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
-use delphinus_sandbox::{Cluster, PortLease, RouterPort, Server, ensure_packages};
+use delphinus_sandbox::{Cluster, PortLease, Server, ensure_packages};
 use serde::{Deserialize, Serialize};
 
 use crate::load::Target;
@@ -179,8 +179,7 @@ impl Peer {
             System::Direct => Ok(direct::prepare(site)),
             System::Relay => relay::prepare(site),
             System::Haproxy => haproxy::prepare(site),
-            System::RouterRo => router::prepare(site, RouterPort::ReadOnly),
-            System::RouterSplit => router::prepare(site, RouterPort::Split),
+            System::RouterRo | System::RouterSplit => router::prepare(site, system),
             System::Proxysql => proxysql::prepare(site),
             System::Delphinus => delphinus::prepare(site),
         }

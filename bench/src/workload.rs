@@ -9,7 +9,7 @@ use crate::load::{Expected, Pick, Script, Statement, Sysbench, Value};
 use crate::system::debian_program;
 
 pub(crate) use data::SCHEMA;
-pub(crate) use data::prepare;
+pub(crate) use data::{prepare, prepare_rows};
 
 /// Rows of the table that the oltp statements work on.
 pub(crate) const TABLE_ROWS: i64 = 10_000;

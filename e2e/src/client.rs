@@ -64,7 +64,7 @@ pub struct Client {
 impl Client {
     /// Connects and logs in. A refusal is a [`ServerError`].
     pub fn connect(login: &Login) -> Result<Self> {
-        let mut packets = Packets::open(&login.target)?;
+        let mut packets = Packets::open(&login.target, login.limit)?;
         let greeting = login.run(&mut packets)?;
         Ok(Self { packets, connection_id: greeting.connection_id, server_version: greeting.version })
     }

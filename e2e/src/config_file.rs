@@ -36,6 +36,8 @@ pub struct ConfigFile {
     pub hosts: Option<PathBuf>,
     /// A directory below the proxy's that is a disk of its own, and the size of that.
     pub small_disk: Option<(&'static str, &'static str)>,
+    /// A fault that is planted in the proxy (`DELPHINUS_PLANT`): a debug build does that wrong.
+    pub planted: Option<&'static str>,
     /// How many of the servers are listed, if not all.
     pub seeds: Option<usize>,
     /// Where single backends are reached, in the order of the servers, if not where they are.

@@ -11,7 +11,7 @@ mod run;
 mod scene;
 mod servers;
 mod strike;
-mod tool;
+pub(crate) mod tool;
 mod trial;
 pub(crate) mod workload;
 

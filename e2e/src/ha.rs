@@ -5,7 +5,9 @@
 mod kills;
 mod moves;
 mod page;
+mod relayed;
 mod scene;
+mod summary;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,17 +23,27 @@ pub enum Part {
     Switchover,
     /// kill -9 of the primary, with `auto_failover`.
     Kill,
+    /// The same where a relay alone acknowledges, and is waited for without end.
+    Relay,
+    /// The same, and the process of the proxy and the relay is killed, too, when the relay is cut.
+    RelayKilled,
+    /// `SWITCHOVER` where a relay alone acknowledges.
+    RelaySwitchover,
 }
 
 impl Part {
     /// All.
-    pub const ALL: [Self; 2] = [Self::Switchover, Self::Kill];
+    pub const ALL: [Self; 5] =
+        [Self::Switchover, Self::Kill, Self::Relay, Self::RelayKilled, Self::RelaySwitchover];
 
     /// The word for it on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Switchover => "switchover",
             Self::Kill => "kill",
+            Self::Relay => "relay",
+            Self::RelayKilled => "relay-killed",
+            Self::RelaySwitchover => "relay-switchover",
         }
     }
 
@@ -40,7 +52,20 @@ impl Part {
         match self {
             Self::Switchover => "SWITCHOVER",
             Self::Kill => "kill -9 of the primary",
+            Self::Relay => "kill -9 of the primary, a relay acknowledges",
+            Self::RelayKilled => "kill -9 of the primary, then of the proxy with its relay",
+            Self::RelaySwitchover => "SWITCHOVER, a relay acknowledges",
         }
+    }
+
+    /// True if a relay alone acknowledges.
+    fn is_relayed(self) -> bool {
+        matches!(self, Self::Relay | Self::RelayKilled | Self::RelaySwitchover)
+    }
+
+    /// True if sysbench works, too, and no client may see an error.
+    pub(crate) fn is_planned(self) -> bool {
+        matches!(self, Self::Switchover | Self::RelaySwitchover)
     }
 
     /// True if it can be done on these servers: without semi-sync a killed primary may take something with it, and a group does it
@@ -76,7 +101,13 @@ pub struct Row {
 impl Row {
     /// True if nothing was found that must not be: a planned move costs no error, a killed primary those of what was under way.
     pub fn is_good(&self) -> bool {
-        let may = |kind: &String| self.part == Part::Kill && matches!(kind.as_str(), "1213" | "9101");
+        let ends_sessions = self.part == Part::RelayKilled;
+        let may = |kind: &String| match kind.as_str() {
+            "1213" | "9101" => !self.part.is_planned(),
+            // Of the proxy that was killed.
+            "closed" | "2013" => ends_sessions,
+            _ => false,
+        };
         self.lost == 0 && self.wrongs.is_empty() && self.errors.keys().all(may)
     }
 }
@@ -95,7 +126,7 @@ pub fn run(part: Part, servers: Servers, rounds: usize) -> anyhow::Result<Row> {
         longest: Duration::ZERO,
     };
     match part {
-        Part::Switchover => moves::run(row),
-        Part::Kill => kills::run(row),
+        Part::Switchover | Part::RelaySwitchover => moves::run(row),
+        Part::Kill | Part::Relay | Part::RelayKilled => kills::run(row),
     }
 }

@@ -3,6 +3,8 @@
 //! This library starts the servers and the proxy, brings the foreign programs that the tests run, and has a small
 //! MySQL client of its own, which shares no code with the proxy. The tests in `tests/` are named by behaviour.
 
+mod asked;
+pub mod cache_writes;
 mod cached;
 pub mod change;
 mod client;
@@ -29,6 +31,7 @@ mod poll;
 mod programs;
 mod proxy;
 mod relay;
+pub mod relays;
 mod roles;
 mod router;
 pub mod see;
@@ -37,6 +40,7 @@ mod stage;
 pub mod suites;
 pub mod vip;
 
+pub use asked::{Asked, exit_after};
 pub use client::packet::{Packets, Wire};
 pub use client::{Answer, Client, Login, ServerError};
 pub use config_file::ConfigFile;

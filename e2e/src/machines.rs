@@ -124,6 +124,24 @@ impl Machines {
         self.nft(index, "delete table inet cut")
     }
 
+    /// Cuts one machine off from another one alone.
+    pub(crate) fn cut(&self, index: usize, other: usize) -> Result<()> {
+        let other = self.address(other);
+        let rules = format!(
+            "add table inet apart; \
+             add chain inet apart input {{ type filter hook input priority 0; }}; \
+             add rule inet apart input ip saddr {other} drop; \
+             add chain inet apart output {{ type filter hook output priority 0; }}; \
+             add rule inet apart output ip daddr {other} drop"
+        );
+        self.nft(index, &rules)
+    }
+
+    /// Takes that back.
+    pub(crate) fn mend(&self, index: usize) -> Result<()> {
+        self.nft(index, "delete table inet apart")
+    }
+
     fn nft(&self, index: usize, rules: &str) -> Result<()> {
         let pid = self.all.get(index).context("no such machine")?.holder.id();
         let mut command = Command::new("nsenter");

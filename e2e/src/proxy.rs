@@ -29,9 +29,18 @@ pub struct Proxy {
 impl Proxy {
     /// Starts the binary with a configuration file; its log goes beside that.
     pub fn start(config: &Path) -> Result<Self> {
-        let arguments = ["run", "--config"].into_iter().map(str::to_owned);
-        let arguments = arguments.chain([config.display().to_string()]).collect();
-        Self::start_program(proxy_binary()?, arguments, config.with_extension("log"))
+        Self::start_with(config, None)
+    }
+
+    /// The same with a fault that is planted, if one is.
+    pub(crate) fn start_with(config: &Path, planted: Option<&str>) -> Result<Self> {
+        let arguments = ["run".to_owned(), "--config".to_owned(), config.display().to_string()];
+        let log = config.with_extension("log");
+        let Some(fault) = planted else {
+            return Self::start_program(proxy_binary()?, arguments.into(), log);
+        };
+        let program = [format!("DELPHINUS_PLANT={fault}"), proxy_binary()?.display().to_string()];
+        Self::start_program(PathBuf::from("env"), program.into_iter().chain(arguments).collect(), log)
     }
 
     /// The same in a mount namespace of its own, where `hosts` is the hosts file.
@@ -53,7 +62,7 @@ impl Proxy {
     }
 
     /// Starts any program whose output is its log.
-    pub(crate) fn start_program(program: PathBuf, arguments: Vec<String>, log: PathBuf) -> Result<Self> {
+    pub fn start_program(program: PathBuf, arguments: Vec<String>, log: PathBuf) -> Result<Self> {
         File::create(&log)?;
         let (child, watchdog) = spawn(&program, &arguments, &log)?;
         Ok(Self { child, watchdog, program, arguments, log })
@@ -62,6 +71,11 @@ impl Proxy {
     /// SIGKILL, and the same program again at once, which goes on in the same log.
     pub fn kill_and_start_again(&mut self) -> Result<()> {
         self.kill();
+        self.start_again()
+    }
+
+    /// The same program again after [`Self::kill`], which goes on in the same log.
+    pub fn start_again(&mut self) -> Result<()> {
         (self.child, self.watchdog) = spawn(&self.program, &self.arguments, &self.log)?;
         Ok(())
     }

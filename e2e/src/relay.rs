@@ -1,5 +1,6 @@
 //! A relay between two Unix sockets that breaks a connection after an exact number of bytes.
 
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -25,7 +26,8 @@ pub enum Way {
 pub enum From {
     /// With the first byte that the next connection carries.
     NextConnection,
-    /// With the next bytes that go forth on a connection that is there already.
+    /// With the next command on a connection that is there already, of the user that [`Relay::only_of`] named.
+    /// COM_QUIT is left out: no answer comes back.
     NextCommand,
 }
 
@@ -48,6 +50,8 @@ struct State {
     armed: Option<Armed>,
     /// What is cut whoever sends it, and how often.
     unwanted: Option<(Vec<u8>, u32)>,
+    /// The user whose commands can be chosen, and the connections on which the name went forth.
+    only_of: Option<(Vec<u8>, HashSet<u64>)>,
     /// What is kept to itself whoever sends it, with all that comes behind it, until once it has come.
     held: Option<Vec<u8>>,
 }
@@ -80,6 +84,12 @@ impl Relay {
             }
         });
         Ok(Self { path: path.to_owned(), state })
+    }
+
+    /// Commands are counted on connections of this user only: a monitor asks when it likes. Call it before the first
+    /// connection; logins have to be readable.
+    pub fn only_of(&self, user: &str) {
+        lock(&self.state).only_of = Some((user.as_bytes().to_owned(), HashSet::new()));
     }
 
     /// From now on counts the bytes that go this way on one connection, and cuts it after so many.
@@ -137,7 +147,7 @@ fn connect(state: &Arc<Mutex<State>>, near: &UnixStream, far: &UnixStream) {
             let (mut input, mut output) = if way == Way::Forth { (&near, &far) } else { (&far, &near) };
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = input.read(&mut bytes) {
-                let verdict = judge(&mut lock(&state), number, way, count);
+                let verdict = judge(&mut lock(&state), number, way, &bytes[..count]);
                 let is_unwanted = way == Way::Forth && is_unwanted(&mut lock(&state), &bytes[..count]);
                 if is_unwanted {
                     break;
@@ -172,13 +182,25 @@ fn is_unwanted(state: &mut State, bytes: &[u8]) -> bool {
     is_it
 }
 
-fn judge(state: &mut State, number: u64, way: Way, count: usize) -> Verdict {
+/// True if commands of this connection can be chosen.
+fn is_of_the_user(state: &mut State, number: u64, way: Way, bytes: &[u8]) -> bool {
+    let Some((user, connections)) = &mut state.only_of else { return true };
+    if way == Way::Forth && bytes.windows(user.len()).any(|window| window == user) {
+        connections.insert(number);
+    }
+    connections.contains(&number)
+}
+
+fn judge(state: &mut State, number: u64, way: Way, bytes: &[u8]) -> Verdict {
+    const COM_QUIT: [u8; 5] = [1, 0, 0, 0, 1];
+    let count = bytes.len();
     let all = Verdict { len: count, cut: false };
+    let may_be_chosen = is_of_the_user(state, number, way, bytes);
     let Some(armed) = &mut state.armed else { return all };
     let is_new = number >= armed.first_new;
     let may_begin = match armed.from {
         From::NextConnection => is_new,
-        From::NextCommand => !is_new && way == Way::Forth,
+        From::NextCommand => !is_new && way == Way::Forth && may_be_chosen && bytes != COM_QUIT,
     };
     if armed.chosen.is_none() && may_begin {
         armed.chosen = Some(number);

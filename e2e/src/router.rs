@@ -18,7 +18,12 @@ pub(crate) fn start_router(cluster: &Cluster) -> Result<(PortLease, Proxy, Addre
     fs::create_dir(&folder)?;
     let lease = PortLease::take()?;
     let socket = folder.join("split.sock");
-    let place = RouterPlace { port: lease.port(), socket: Some(socket.clone()), max_connections: 1000 };
+    let place = RouterPlace {
+        port: lease.port(),
+        machine: None,
+        socket: Some(socket.clone()),
+        max_connections: 1000,
+    };
     let router = Router::bootstrap(cluster, &folder, RouterPort::Split, &place)?;
     let proxy = Proxy::start_program(router.program.clone(), router.arguments(), folder.join("router.log"))?;
     let address = address_of(cluster, lease.port(), socket);

@@ -182,7 +182,7 @@ pub(crate) fn start_proxy(cluster: &Cluster, config: &ConfigFile) -> Result<(Por
     let mut proxy = match (&config.hosts, config.small_disk) {
         (Some(hosts), _) => Proxy::start_with_hosts(&file, hosts)?,
         (None, Some((name, size))) => Proxy::start_with_disk(&file, &dir.join(name), size)?,
-        (None, None) => Proxy::start(&file)?,
+        (None, None) => Proxy::start_with(&file, config.planted)?,
     };
     let address = address_of(cluster, lease.port(), socket);
     wait_until_ready(&mut proxy, &address, &file)?;

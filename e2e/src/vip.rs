@@ -2,7 +2,16 @@
 //! and stop in order. `cargo xtask e2e vip`.
 
 mod agents;
+mod apart;
+mod callers;
+mod clock;
+mod failsafe;
+mod group_peers;
+mod group_store;
+mod keepalived;
+mod peers;
 mod proxies;
+mod table;
 mod watch;
 mod world;
 
@@ -10,6 +19,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use delphinus_sandbox::Flavor;
+use proxies::Kind;
+
+pub use peers::compare;
 
 /// How one case went.
 #[derive(Debug)]
@@ -47,18 +59,33 @@ pub fn run(is_short: bool, only: &[String], mut say: impl FnMut(&str)) -> Result
             say(&format!("{name}: FAILED: {error:#}"));
         }
     };
-    if proxies::CASES.iter().any(|case| wants(case.name, case.is_short)) {
-        let mut world = proxies::Proxies::start()?;
-        for case in proxies::CASES.iter().filter(|case| wants(case.name, case.is_short)) {
+    let kinds =
+        [(Kind::Plain, proxies::CASES), (Kind::Failsafe, failsafe::CASES), (Kind::Apart, apart::CASES)];
+    for (kind, cases) in kinds {
+        if !cases.iter().any(|case| wants(case.name, case.is_short)) {
+            continue;
+        }
+        let mut world = proxies::Proxies::start(kind)?;
+        for case in cases.iter().filter(|case| wants(case.name, case.is_short)) {
             let row = world.settle().and_then(|()| (case.run)(&mut world));
             done(case.name, row.and_then(|row| world.was_never_double().map(|()| row)));
         }
     }
-    for (flavor, cases) in [(Flavor::MariaDb, agents::CASES), (Flavor::Group, agents::GROUP)] {
+    let with_etcd: fn(Flavor) -> Result<agents::Agents> = agents::Agents::start;
+    let alone: fn(Flavor) -> Result<agents::Agents> = |_| agents::Agents::start_alone(false);
+    let failsafe: fn(Flavor) -> Result<agents::Agents> = |_| agents::Agents::start_alone(true);
+    let worlds = [
+        (with_etcd, Flavor::MariaDb, agents::CASES),
+        (with_etcd, Flavor::MySql, agents::MYSQL),
+        (with_etcd, Flavor::Group, agents::GROUP),
+        (alone, Flavor::Group, group_store::CASES),
+        (failsafe, Flavor::Group, group_store::FAILSAFE),
+    ];
+    for (start, flavor, cases) in worlds {
         if !cases.iter().any(|case| wants(case.name, case.is_short)) {
             continue;
         }
-        let mut world = agents::Agents::start(flavor)?;
+        let mut world = start(flavor)?;
         for case in cases.iter().filter(|case| wants(case.name, case.is_short)) {
             let row = (case.run)(&mut world);
             done(case.name, row.and_then(|row| world.was_never_double().map(|()| row)));

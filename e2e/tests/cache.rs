@@ -3,6 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "cache/budget.rs"]
+mod budget;
+#[path = "cache/flush.rs"]
+mod flush;
+#[path = "cache/growing_old.rs"]
+mod growing_old;
+#[path = "cache/herd.rs"]
+mod herd;
+#[path = "cache/terms.rs"]
+mod terms;
+
 use std::process::Command;
 use std::time::Duration;
 
@@ -54,7 +65,11 @@ fn kept(body: &str, marker: &str) -> String {
 }
 
 fn session(stage: &Stage) -> Direct {
-    let Address { socket, user, password, database, .. } = &stage.address;
+    session_at(&stage.address)
+}
+
+fn session_at(address: &Address) -> Direct {
+    let Address { socket, user, password, database, .. } = address;
     Direct::new(socket, user, password).schema(database)
 }
 
@@ -163,11 +178,11 @@ fn check_prepared(stage: &Stage) {
 
 fn check_ttl(stage: &Stage) {
     let mut client = stage.address.connect().unwrap();
-    let sql = "/*+ delphinus(cache_ttl=400) */ SELECT v FROM kept /*ttl*/";
+    let sql = "/*+ delphinus(cache_ttl=400) */ SELECT v FROM kept /*its time is over*/";
     client.rows(sql).unwrap();
     until(LIMIT, "it is too old", || {
         client.rows(sql)?;
-        Ok(runs(stage, "ttl") == 3)
+        Ok(runs(stage, "its time is over") == 3)
     })
     .unwrap();
     // Young enough for others is too old for who says so: nothing is one millisecond old for long.
@@ -475,34 +490,10 @@ fn check_limits(stage: &Stage) {
     is_off();
     operator.query("SET cache.max_bytes = 131072").unwrap();
     let mut other = address.connect().unwrap();
-    (0..3).for_each(|_| assert_eq!(other.value(&kept("SELECT 2", "on")).unwrap(), "2"));
-    assert_eq!((runs(stage, "on"), shown(&mut operator, "max_bytes")), (1, 131_072));
+    (0..3).for_each(|_| assert_eq!(other.value(&kept("SELECT 2", "switched")).unwrap(), "2"));
+    assert_eq!((runs(stage, "switched"), shown(&mut operator, "max_bytes")), (1, 131_072));
     operator.query("SET cache.max_bytes = 0").unwrap();
     is_off();
-}
-
-/// Many ask the same at once: one asks the server, the others wait for its answer, but not for ever.
-fn check_herd(stage: &Stage) {
-    let lease = PortLease::take().unwrap();
-    let config = ConfigFile::with_sections(&sections(lease.port()));
-    let config = ConfigFile { proxy: vec!["workers = 1".to_owned()], ..config };
-    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
-    let mut operator = operator(&address, lease.port());
-    let sql = kept("SELECT /*+ delphinus(primary) */ v FROM kept WHERE id = 2", "herd");
-    let mut blocker = stage.primary_address().connect().unwrap();
-    blocker.query("LOCK TABLES kept WRITE").unwrap();
-    std::thread::scope(|scope| {
-        let ask = || address.connect().unwrap().value(&sql).unwrap();
-        let asking: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
-        until(LIMIT, "seven wait", || Ok(shown(&mut operator, "waits") == 7)).unwrap();
-        blocker.query("UNLOCK TABLES").unwrap();
-        for one in asking {
-            assert_eq!(one.join().unwrap(), "2");
-        }
-    });
-    let ran = runs(stage, "herd");
-    eprintln!("herd: {ran} of 8 ran");
-    assert!((1..=8).contains(&ran));
 }
 
 /// Random questions of sessions with random settings: with and without the cache the replies are equal, byte for byte.
@@ -576,6 +567,10 @@ fn check(flavor: Flavor) {
     let stage = Stage::with(flavor, &ConfigFile::with_sections(&sections(lease.port()))).unwrap();
     let mut operator = operator(&stage.address, lease.port());
     prepare_tables(&stage);
+    herd::check(&stage);
+    growing_old::check(&stage);
+    terms::check(&stage);
+    flush::check(&stage);
     check_hits(&stage, &mut operator);
     check_prepared(&stage);
     check_ttl(&stage);
@@ -584,12 +579,13 @@ fn check(flavor: Flavor) {
     check_what_is_left_behind(&stage, &mut operator);
     check_carriage(&stage);
     check_limits(&stage);
-    check_herd(&stage);
     let before = shown(&mut operator, "lookups_hit");
     check_differential(&stage);
     assert!(shown(&mut operator, "lookups_hit") > before + 100);
     check_own_writes(&stage);
     check_time_and_place(&stage, flavor);
+    // The last: it fills the servers' logs, which are asked how often a statement ran.
+    budget::check(&stage);
 }
 
 #[test]

@@ -113,6 +113,7 @@ fn arena(flavor: Flavor) -> Arena {
         assert_eq!(direct.query(sql).unwrap()[0].failure(), None, "{sql}");
     }
     let relay = Relay::start(&stage.cluster.dir().join("relay"), &primary.socket).unwrap();
+    relay.only_of(&stage.cluster.app_user);
     let config = ConfigFile {
         monitor: vec!["interval_ms = 60000".to_owned()],
         pool: vec!["max_connections = 2".to_owned()],
@@ -145,10 +146,7 @@ fn answers_are_cut(flavor: Flavor) {
     for (name, act) in ACTS {
         // A first look, so that the answer is not that of a new connection.
         let wanted = shown(&act(&mut warm(&arena)).unwrap());
-        let mut client = warm(&arena);
-        arena.relay.arm(Way::Back, From::NextCommand, u64::MAX);
-        act(&mut client).unwrap();
-        let (total, _) = arena.relay.disarm();
+        let total = count_answer(&arena, *act);
         assert!(total > 0, "{name}: nothing was counted");
         let (mut cuts, mut ends) = (0, Vec::new());
         for after in (0..total).step_by(distance(flavor)) {
@@ -164,6 +162,17 @@ fn answers_are_cut(flavor: Flavor) {
     logins_are_cut(&arena, distance(flavor));
     check_bystander(&mut bystander, "logins");
     drop(arena.proxy);
+}
+
+/// The length of an answer in bytes. It is looked for again when the statement went over a connection made for it.
+fn count_answer(arena: &Arena, act: Act) -> u64 {
+    let count = |_| {
+        let mut client = warm(arena);
+        arena.relay.arm(Way::Back, From::NextCommand, u64::MAX);
+        act(&mut client).unwrap();
+        arena.relay.disarm().0
+    };
+    (0..5).map(count).find(|total| *total > 0).unwrap_or(0)
 }
 
 /// After a part of the rows a session goes on; among the columns no client expects an error, and it ends behind that.

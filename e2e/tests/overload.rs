@@ -97,3 +97,50 @@ fn a_limit_with_a_queue() {
     );
     check("limit.concurrency", ConfigFile::with_sections(&limit));
 }
+
+/// Clients of two workers that together want about as many connections as there are: a connection that is idle for a moment in one
+/// worker is not closed for clients of the other, whose login would cost more than they wait.
+#[test]
+fn a_full_pool_keeps_its_connections() {
+    const CLIENTS: u32 = 24;
+    let config = ConfigFile {
+        proxy: vec!["workers = 2".to_owned()],
+        pool: vec![format!("max_connections = {CONNECTIONS}"), "hold_ms = 0".to_owned()],
+        ..ConfigFile::default()
+    };
+    let stage = Stage::with(Flavor::MariaDb, &config).unwrap();
+    let opened = || -> u32 {
+        let text = stage.cluster.servers[0].query("SHOW GLOBAL STATUS LIKE 'Connections'").unwrap();
+        text.split_whitespace().last().unwrap().parse().unwrap()
+    };
+    let until = Instant::now() + Duration::from_secs(4);
+    let (statements, refused) = (AtomicU32::new(0), AtomicU32::new(0));
+    thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            let mut client = stage.address.connect().unwrap();
+            let (statements, refused) = (&statements, &refused);
+            scope.spawn(move || {
+                for round in 0.. {
+                    if Instant::now() > until {
+                        return;
+                    }
+                    // On the primary, as what locks never runs on a replica.
+                    let outcome = client.query("SELECT SLEEP(0.002) FOR UPDATE");
+                    refused.fetch_add(u32::from(outcome.is_err()), Ordering::Relaxed);
+                    statements.fetch_add(1, Ordering::Relaxed);
+                    thread::sleep(Duration::from_micros(u64::from(
+                        (number * 7919 + round * 104_729) % 8_000,
+                    )));
+                }
+            });
+        }
+        thread::sleep(Duration::from_secs(1));
+        let before = opened();
+        thread::sleep(until.saturating_duration_since(Instant::now()));
+        let logins = opened() - before;
+        let statements = statements.load(Ordering::Relaxed);
+        eprintln!("{statements} statements in 4 s, {logins} logins in the last 3 s");
+        assert!(logins < 100, "{logins} logins");
+    });
+    assert_eq!(refused.into_inner(), 0);
+}

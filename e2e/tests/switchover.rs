@@ -6,14 +6,24 @@
 
 #[path = "switchover/failover.rs"]
 mod failover;
+#[path = "switchover/keys.rs"]
+mod keys;
+#[path = "switchover/killed_actor.rs"]
+mod killed_actor;
 #[path = "switchover/load.rs"]
 mod load;
+#[path = "switchover/programs.rs"]
+mod programs;
 #[path = "switchover/refused.rs"]
 mod refused;
+#[path = "switchover/relayed.rs"]
+mod relayed;
 #[path = "switchover/support.rs"]
 mod support;
 #[path = "switchover/taken_over.rs"]
 mod taken_over;
+#[path = "switchover/two_proxies.rs"]
+mod two_proxies;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -53,14 +63,17 @@ fn roles_move_in_a_group() {
 }
 
 fn whole(flavor: Flavor) {
-    let mut scene = Scene::start(flavor, &[]);
+    let folder = programs::folder(&flavor.to_string());
+    let mut scene = Scene::with_relay(flavor, &[&programs::option(&folder)]);
     events_are_there(&scene);
     roles_move(&scene);
+    programs::programs_run_around_moves(&scene, &folder);
     prepared_transactions_stay_where_they_are(&scene);
     docs_say_what_works(&scene);
     refused::moves_that_cannot_be_made_change_nothing(&scene);
     refused::what_has_transactions_of_its_own_is_refused(&scene);
     refused::a_move_that_fails_is_undone(&scene);
+    relayed::a_relay_alone_acknowledges(&mut scene);
     failover::without_semi_sync_it_takes_a_word(&mut scene);
     failover::with_semi_sync_nothing_is_lost(&mut scene);
 }

@@ -12,6 +12,9 @@ use delphinus_sandbox::Flavor;
 
 use crate::{cargo, release};
 
+/// The experiment that is no workload.
+const CACHE: &str = "cache";
+
 /// Options of the benchmark; `bench/src/main.rs` reads them.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
@@ -23,19 +26,41 @@ pub(crate) struct BenchArgs {
     /// Measure only this workload; the beginning of a name is enough. May be repeated.
     ///
     /// point-select-text, point-select-prepared, sysbench-point-select-text, sysbench-point-select-prepared, read-only-text, read-only-prepared, read-write-text,
-    /// read-write-prepared, transactions-text, transactions-prepared, states, states-hold-0, rows-1000, result-10mb, connect, idle-10000
+    /// read-write-prepared, transactions-text, transactions-prepared, states, states-hold-0, rows-1000, result-10mb, connect, idle-10000. `vip` alone: sysbench
+    /// by a server's virtual IP, beside its own address and proxies, in network namespaces (as root); --docs writes docs/ha.md. `relay` alone: commits
+    /// that wait for a copy, and replicas behind a relay (as root); --docs writes docs/relay.md.
+    ///
+    /// cache: the experiment about kept answers, by itself (as root)
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Measure only these systems: direct, relay, haproxy, router-ro, router-split, proxysql, delphinus.
+    /// Measure only these systems: direct, relay, haproxy, router-ro, router-split, proxysql, delphinus. With --only cache: direct,
+    /// no-cache, beside-database, beside-clients, two-layers, two-shards, proxysql, echo, redis.
     #[arg(long, value_name = "NAMES")]
     systems: Option<String>,
     /// The servers behind all systems: mysql, group, or mariadb (without MySQL Router).
     #[arg(long, value_name = "FLAVOR", default_value = "mysql")]
     flavor: Flavor,
     #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
     how: HowArgs,
     #[command(flatten)]
     files: FileArgs,
+}
+
+/// The experiment about kept answers.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_field_names, reason = "they are options beside those of other parts")]
+struct CacheArgs {
+    /// With --only cache: rows of the table, instead of 1,000,000, or of 20,000 with --quick.
+    #[arg(long, value_name = "N")]
+    cache_rows: Option<u64>,
+    /// With --only cache: clients at the same time, instead of 512.
+    #[arg(long, value_name = "N")]
+    cache_connections: Option<usize>,
+    /// With --only cache: how long the run takes that looks whether the throughput stays, in seconds, instead of 300, or none with --quick.
+    #[arg(long, value_name = "S")]
+    cache_soak: Option<u64>,
 }
 
 /// What is built, and for how long it is measured.
@@ -61,7 +86,8 @@ struct FileArgs {
     /// Draw the processor time per statement into FILE, as SVG.
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Write docs/bench.md and docs/bench.svg whatever was run; a full run of everything does so anyway.
+    /// Write docs/bench.md and docs/bench.svg whatever was run; a full run of everything does so anyway. With --only cache: docs/cache.md and
+    /// docs/cache.svg.
     #[arg(long)]
     docs: bool,
 }
@@ -91,9 +117,18 @@ fn build(package: &str, program: &str) -> Result<PathBuf> {
 
 fn arguments(args: &BenchArgs, delphinus: &Path) -> Vec<String> {
     let file = |path: &PathBuf| path.display().to_string();
-    let mut words = vec![format!("--delphinus={}", delphinus.display()), format!("--flavor={}", args.flavor)];
+    let is_cache = args.only.iter().any(|name| name == CACHE);
+    let mut words = Vec::new();
+    words.extend(is_cache.then(|| CACHE.to_owned()));
+    words.extend([format!("--delphinus={}", delphinus.display()), format!("--flavor={}", args.flavor)]);
     words.extend(args.how.quick.then(|| "--quick".to_owned()));
-    words.extend(args.only.iter().map(|name| format!("--only={name}")));
+    words.extend(args.only.iter().filter(|_| !is_cache).map(|name| format!("--only={name}")));
+    if is_cache {
+        let CacheArgs { cache_rows, cache_connections, cache_soak } = &args.cache;
+        words.extend(cache_rows.map(|rows| format!("--rows={rows}")));
+        words.extend(cache_connections.map(|connections| format!("--connections={connections}")));
+        words.extend(cache_soak.map(|seconds| format!("--soak={seconds}")));
+    }
     words.extend(args.systems.iter().map(|names| format!("--systems={names}")));
     words.extend(args.how.rounds.map(|rounds| format!("--rounds={rounds}")));
     words.extend(args.files.json.iter().map(|path| format!("--json={}", file(path))));
@@ -113,6 +148,25 @@ mod tests {
     struct Line {
         #[command(flatten)]
         bench: BenchArgs,
+    }
+
+    #[test]
+    fn the_experiment_about_kept_answers_has_options_of_its_own() {
+        let line = [
+            "bench",
+            "--only",
+            "cache",
+            "--cache-rows",
+            "5",
+            "--cache-connections",
+            "6",
+            "--cache-soak",
+            "7",
+        ];
+        let args = Line::try_parse_from(line).unwrap().bench;
+        let words = arguments(&args, Path::new("/d"));
+        let wanted = ["cache", "--delphinus=/d", "--flavor=mysql", "--rows=5", "--connections=6", "--soak=7"];
+        assert_eq!(words[..6], wanted);
     }
 
     #[test]

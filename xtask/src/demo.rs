@@ -16,6 +16,12 @@ pub(crate) struct DemoArgs {
     /// single-primary Group Replication).
     #[arg(long, value_name = "FLAVOR", default_value = "mariadb")]
     flavor: Flavor,
+    /// Show high availability: two proxies that share a virtual IP, three servers and etcd, each on a machine of its own (a network
+    /// namespace), and what to kill. It needs root.
+    ///
+    /// DELPHINUS_HA is a program then that reaches the machines; without arguments it says what it does.
+    #[arg(long)]
+    ha: bool,
     /// Run COMMAND with `sh -c` when everything is ready, clean up, and exit with its status.
     ///
     /// It sees DELPHINUS_HOST, DELPHINUS_PORT, DELPHINUS_SOCKET, DELPHINUS_USER, DELPHINUS_PASSWORD,
@@ -36,6 +42,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<ExitCode> {
     let binary = cargo::build_program(build, "delphinus").context("delphinus cannot be built")?;
     eprintln!("  ok building delphinus ({:.1} s)", began.elapsed().as_secs_f64());
     let mut options = DemoOptions::new(args.flavor, binary);
+    options.is_ha = args.ha;
     options.exec = args.exec;
     options.config_overlay = args.config;
     let status = run_demo(options)?;

@@ -1,5 +1,10 @@
 //! `cargo xtask e2e`: the tests of `e2e/` against real servers and drivers.
 
+mod cache;
+mod relay;
+mod see;
+mod vip;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -11,6 +16,7 @@ use crate::libtest;
 use crate::needs;
 use crate::steps::{Steps, Tally};
 use crate::test::run_tests;
+use vip::VipArgs;
 
 /// The program that runs the drivers' suites.
 const SUITES: &str = "delphinus-driver-suites";
@@ -24,8 +30,12 @@ const HOSTILE: &str = "delphinus-hostile";
 const CHANGE: &str = "delphinus-change";
 /// The program that compares what operators see.
 const SEE: &str = "delphinus-see";
+/// The program that has replicas follow relays.
+const RELAY: &str = "delphinus-streams";
 /// The program that asks the operators' tables.
 const TABLES: &str = "delphinus-crowd";
+/// The program that reads and writes what is cached.
+const CACHE: &str = "delphinus-kept";
 /// The program that moves virtual IPs.
 const VIP: &str = "delphinus-addresses";
 
@@ -83,39 +93,19 @@ enum Part {
     /// are bounded, and ordinary clients see no error. Two minutes.
     Tables(TablesArgs),
     /// Virtual IPs in network namespaces: proxies, and agents on the hosts of MariaDB servers, are killed, hang, are cut off and stop;
-    /// no address is ever in two places. It needs root. Two minutes.
+    /// no address is ever in two places. It needs root. Two minutes; ten with `--peers`, which does the same to keepalived with HAProxy.
     Vip(VipArgs),
     /// What operators see of statements: all figures of one run agree, percentiles are those of the client, memory has its bound, no
     /// secret is shown, and what it costs. Of a release build. Twenty minutes.
-    See(SeeArgs),
-}
-
-/// Options of `e2e see`.
-#[derive(Debug, Args)]
-struct SeeArgs {
-    /// Fewer statements and rounds: five minutes.
-    #[arg(long)]
-    quick: bool,
-    /// Only this part; can be repeated. A wrong name lists them.
-    #[arg(long)]
-    only: Vec<String>,
-    /// Only these servers.
-    #[arg(long, value_parser = ["mariadb", "mysql"])]
-    flavor: Option<String>,
-    /// Write the table of docs/see.md.
-    #[arg(long)]
-    docs: bool,
-}
-
-/// Options of `e2e vip`.
-#[derive(Debug, Args)]
-struct VipArgs {
-    /// The part that CI runs.
-    #[arg(long)]
-    quick: bool,
-    /// Only this case; can be repeated.
-    #[arg(long)]
-    only: Vec<String>,
+    See(see::SeeArgs),
+    /// Replication relays: MySQL and MariaDB replicas follow them while they are killed, while the log rotates, by GTID and by position, and
+    /// relays behind relays. Fifteen minutes.
+    Relay(relay::RelayArgs),
+    /// Answers that are kept, held against what was promised: twenty sessions read and write what tables, views, triggers and foreign
+    /// keys there are, one replica is behind. No answer may lack a write that was acknowledged. Five minutes for each kind of servers,
+    /// with one and with two layers, with half of the writes past the proxy, and while the primary's role moves; faults that are planted
+    /// have to be found. Then: ten times more answers than fit, a thousand sessions with one question, layers that are killed.
+    Cache(cache::CacheArgs),
 }
 
 /// Options of `e2e ha`.
@@ -127,8 +117,8 @@ struct HaArgs {
     /// So often.
     #[arg(long, default_value_t = 50)]
     rounds: u32,
-    /// Only this; can be repeated.
-    #[arg(long, value_parser = ["switchover", "kill"])]
+    /// Only this; can be repeated. The parts of "relay": a relay in the proxy alone acknowledges.
+    #[arg(long, value_parser = ["switchover", "kill", "relay", "relay-killed", "relay-switchover"])]
     part: Vec<String>,
     /// Only these servers; can be repeated. A wrong name lists them.
     #[arg(long)]
@@ -305,7 +295,10 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
         }
         Some(Part::See(see)) => {
             // What a debug build costs says nothing.
-            steps.tests("what is seen", || run_program(SEE, &see_words(see), &proxy(true)?));
+            steps.tests("what is seen", || run_program(SEE, &see::words(see), &proxy(true)?));
+        }
+        Some(Part::Relay(relay)) => {
+            steps.tests("relays", || run_program(RELAY, &relay::words(relay), &proxy(false)?));
         }
         Some(Part::Ha(ha)) => {
             steps.tests("moves of the role", || run_program(HA, &ha_words(ha), &proxy(args.release)?));
@@ -313,8 +306,19 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
         Some(Part::Tables(tables)) => {
             steps.tests("tables", || run_program(TABLES, &tables_words(tables), &proxy(args.release)?));
         }
+        Some(Part::Cache(cache)) => {
+            if cache.has_differential() {
+                steps.tests("cached answers", || {
+                    run_program(CACHE, &cache.words(args.release), &proxy(args.release)?)
+                });
+            }
+            if cache.has_limits() {
+                steps.tests("room, herds and layers", || cache.run_limits(&proxy(args.release)?));
+            }
+        }
         Some(Part::Vip(vip)) => {
-            steps.tests("virtual IPs", || run_program(VIP, &vip_words(vip), &proxy(args.release)?));
+            steps.check("what is moved, and with what", || vip.ensure());
+            steps.tests("virtual IPs", || run_program(VIP, &vip.words(), &proxy(args.release)?));
         }
         Some(Part::Failover(failover)) => {
             // Cuts a member of a group off.
@@ -403,22 +407,6 @@ fn change_words(args: &ChangeArgs) -> Vec<String> {
     if args.docs {
         words.extend(["--docs".to_owned(), cargo::root().join("docs/admin.md").display().to_string()]);
     }
-    words
-}
-
-fn see_words(args: &SeeArgs) -> Vec<String> {
-    let mut words: Vec<String> = args.quick.then(|| "--quick".to_owned()).into_iter().collect();
-    words.extend(args.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
-    words.extend(args.flavor.iter().flat_map(|flavor| ["--flavor".to_owned(), flavor.clone()]));
-    if args.docs {
-        words.extend(["--docs".to_owned(), cargo::root().join("docs/see.md").display().to_string()]);
-    }
-    words
-}
-
-fn vip_words(args: &VipArgs) -> Vec<String> {
-    let mut words: Vec<String> = args.quick.then(|| "--quick".to_owned()).into_iter().collect();
-    words.extend(args.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
     words
 }
 

@@ -9,7 +9,7 @@ use anyhow::Result;
 use delphinus_sandbox::{MySqlPrefix, Terminal, cache_dir, ensure_packages};
 
 /// Programs, and the Debian packages that have them. A program that is there in any other way is good too.
-const PROGRAMS: [(&str, &[&str]); 17] = [
+const PROGRAMS: [(&str, &[&str]); 18] = [
     // libFuzzer is C++.
     ("g++", &["g++"]),
     ("mariadbd", &["mariadb-server-core"]),
@@ -33,6 +33,8 @@ const PROGRAMS: [(&str, &[&str]); 17] = [
     // What checks metrics, and the configuration that reads them; no server of it is started.
     ("promtool", &["prometheus"]),
     ("curl", &["curl"]),
+    // What kept answers are held against, by the benchmark; its own server is not started.
+    ("redis-server", &["redis-server", "redis-tools"]),
 ];
 
 /// Installs what is missing.

@@ -18,6 +18,7 @@ const READ: Intent<'static> = Intent {
     pinned: None,
     avoid: &[],
     behind: &[],
+    text: 0,
     wish: None,
     scope: Scope::Usual,
 };

@@ -15,6 +15,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use delphinus_cache::{Cache, Limits as CacheLimits};
 use delphinus_clients::{
     Arrival, BackendAuth, ClientLimits, Clusters, LimitPer, LimitTerms, Limits, ListenerMode,
     ListenerSettings, LoginDelays, Rank, Registry, User, Users,
@@ -24,9 +25,11 @@ use delphinus_memory::Account;
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_net::{Address, ListenAddress, Listener, Place, Reach};
 use delphinus_pool::{BackendLimits, Budget, Pool};
-use delphinus_route::{ClusterChoice, Filter, FilterAction, Filters, Policy};
+use delphinus_route::{
+    Action, ClusterChoice, Filter, FilterAction, Filters, Kind, Policy, Rule, Rules, When,
+};
 use delphinus_session::{Failover, Parts, Routing, Session, Settings, WaitingRoom, Worker, spare_buffers};
-use delphinus_sql::Risks;
+use delphinus_sql::{Class, Risks, TableName};
 use delphinus_stats::Statistics;
 use delphinus_testkit::{Client, Login, Param, Reply};
 use delphinus_topology::{ClusterId, Health, Member, Rest, Role, ServerFacts, Snapshot};
@@ -45,6 +48,9 @@ const WARM_UP: usize = 100;
 
 /// What a command in a transaction takes from the heap.
 const IN_TRANSACTION: u64 = 0;
+
+/// What a command takes that is answered by what is kept.
+const HIT: u64 = 100;
 
 /// How the client asks.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +74,8 @@ enum Set {
     SqlLogAll,
     /// Ten limits: five on statements in a second, five on statements at the same time.
     Limits,
+    /// A rule that has answers kept: all that is counted is answered by one that is.
+    Cache,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +99,8 @@ pub(crate) fn cases() -> Vec<Case> {
         with("settled-prepared-sql-log", Protocol::Prepared, false, Set::SqlLog),
         with("settled-text-sql-log-all", Protocol::Text, false, Set::SqlLogAll),
         with("settled-text-limits", Protocol::Text, false, Set::Limits),
+        with("hit-text", Protocol::Text, false, Set::Cache),
+        with("hit-prepared", Protocol::Prepared, false, Set::Cache),
         case("settled-trx-text", Protocol::Text, true),
         case("settled-trx-prepared", Protocol::Prepared, true),
     ]
@@ -146,6 +156,7 @@ fn run(way: Way) -> Result<()> {
     done?;
     let allocated = ALLOCATED.load(Ordering::Relaxed);
     let most = if way.in_transaction { IN_TRANSACTION } else { 0 } * u64::try_from(ITERATIONS)?;
+    let most = if way.set == Set::Cache { HIT * u64::try_from(ITERATIONS)? } else { most };
     ensure!(allocated <= most, "{ITERATIONS} commands have taken memory from the heap {allocated} times");
     Ok(())
 }
@@ -238,7 +249,10 @@ fn worker(
         reader: channel((cluster(), 2), reporter, StoredCode::new(false, Account::unlimited())).1,
         waiting: WaitingRoom::default(),
         buffers: spare_buffers(),
-        cache: None,
+        cache: (set == Set::Cache).then(|| {
+            let limits = CacheLimits { max_bytes: 1 << 24, max_entry_bytes: 1 << 16, shares: Vec::new() };
+            Arc::new(Cache::new(limits))
+        }),
         memory: Account::unlimited(),
         recorder: Statistics::new(
             Account::unlimited(),
@@ -261,7 +275,7 @@ fn pens(set: Set) -> Rc<Pens> {
     let sql = match set {
         Set::SqlLog => to(journal::Sides::Client),
         Set::SqlLogAll => to(journal::Sides::All),
-        Set::Nothing | Set::Filters | Set::Limits => off.clone(),
+        Set::Nothing | Set::Filters | Set::Limits | Set::Cache => off.clone(),
     };
     let logs = Logs::start(&Account::unlimited(), off.clone(), sql);
     Rc::new(logs.pens())
@@ -298,10 +312,19 @@ fn routing(set: Set) -> Routing {
         Set::Filters => {
             Routing { filters: Arc::new(Filters::new((0..10).map(filter).collect())), ..Routing::default() }
         }
+        Set::Cache => Routing { rules: Arc::new(Rules::new(vec![kept()])), ..Routing::default() },
         Set::Limits => {
             Routing { limits: Arc::new(Limits::new((0..10).map(limit), None)), ..Routing::default() }
         }
     }
+}
+
+/// The rule of the experiment about kept answers.
+fn kept() -> Rule {
+    let table = TableName { schema: None, name: "sbtest1".to_owned() };
+    let when = When { classes: vec![Kind::Of(Class::Select)], tables: vec![table], ..When::default() };
+    let then = Action { cache_ttl: Some(Duration::from_hours(1)), ..Action::default() };
+    Rule::new("point selects".into(), when, then, false)
 }
 
 fn settings(set: Set) -> Settings {

@@ -27,6 +27,8 @@ pub(crate) struct Connection<'a> {
     /// Which of all connections this is, and how many there are.
     place: (usize, usize),
     own_pick: usize,
+    /// How many statements it has sent.
+    asked: usize,
     /// Bytes of answers.
     pub(crate) received: u64,
 }
@@ -64,6 +66,7 @@ impl<'a> Connection<'a> {
             random: Random::new(place.0 as u64),
             place,
             own_pick: 0,
+            asked: 0,
             received: 0,
         })
     }
@@ -83,7 +86,9 @@ impl<'a> Connection<'a> {
                 let own = (variants / of).max(1);
                 (place * own + self.own_pick % own) % variants
             }
+            Pick::Once => (self.place.0 + self.asked * self.place.1) % variants,
         };
+        self.asked += 1;
         statement.put(&mut self.out, variant, self.prepared[index]);
         if let Some((_, is_bound)) = &mut self.prepared[index] {
             *is_bound = true;
@@ -122,6 +127,15 @@ impl<'a> Connection<'a> {
         ensure!(expected.is_met_by(answer), "an answer of {answer:?} where {expected:?} was expected");
         self.step = (self.step + 1) % self.script.steps.len();
         Ok(Progress::Answered(self.began))
+    }
+
+    /// True if it has asked for all that it was to ask for, once.
+    pub(crate) fn has_asked_all(&self) -> bool {
+        let (place, of) = self.place;
+        let is_through = |statement: &super::script::Statement| {
+            statement.pick == Pick::Once && place + self.asked * of >= statement.variants()
+        };
+        self.script.statements.iter().any(is_through)
     }
 
     /// True between two rounds of the script: nothing is half done.

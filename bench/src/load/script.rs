@@ -27,6 +27,8 @@ pub enum Pick {
     /// One of its own, the same for a whole round of the script: connections never write the same rows, and what one
     /// statement deletes the next inserts.
     Own,
+    /// The next of those that no other connection takes, once: a connection ends when it has asked for all of its own.
+    Once,
 }
 
 /// What a right answer has; anything else is an error.

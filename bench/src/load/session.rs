@@ -79,12 +79,26 @@ impl Session {
 
     /// Sends a command whose answer is an OK packet or results, and reads that.
     pub(crate) fn command(&mut self, payload: &[u8]) -> Result<Answer> {
+        self.answer_to(payload, |_| {})
+    }
+
+    /// The bytes that a text is answered by.
+    pub(crate) fn bytes_of(&mut self, sql: &str) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.answer_to(&[&[Code::Query as u8], sql.as_bytes()].concat(), |more| {
+            bytes.extend_from_slice(more);
+        })?;
+        Ok(bytes)
+    }
+
+    fn answer_to(&mut self, payload: &[u8], mut pass: impl FnMut(&[u8])) -> Result<Answer> {
         self.send(0, payload)?;
         let mut finder = Finder::new(self.capabilities);
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let count = self.stream.read(&mut buffer).context("cannot read an answer")?;
             ensure!(count > 0, "the connection was closed");
+            pass(&buffer[..count]);
             if let Some(answer) = finder.feed(&buffer[..count])? {
                 return Ok(answer);
             }
@@ -116,7 +130,7 @@ impl Session {
         let _ = self.send(0, &[Code::Quit as u8]);
     }
 
-    fn send(&mut self, seq: u8, payload: &[u8]) -> Result<()> {
+    pub(crate) fn send(&mut self, seq: u8, payload: &[u8]) -> Result<()> {
         let mut bytes = Vec::with_capacity(payload.len() + HEADER_LEN);
         put_packet(&mut bytes, seq, payload);
         self.stream.write_all(&bytes).context("cannot send")

@@ -105,7 +105,7 @@ impl Worker<'_, '_> {
         } else {
             connection.received = 0;
         }
-        if is_over && connection.is_between_rounds() {
+        if connection.is_between_rounds() && (is_over || connection.has_asked_all()) {
             connection.quit();
             epoll::delete(&self.poll, &connection.stream)?;
             return Ok(true);

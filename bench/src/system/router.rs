@@ -6,14 +6,12 @@ use delphinus_sandbox::{PortLease, Router, RouterPlace, RouterPort};
 
 use super::{MAX_CONNECTIONS, Peer, Program, Site, System, version_of};
 
-pub(super) fn prepare(site: &Site<'_>, port: RouterPort) -> Result<Peer> {
-    let system = match port {
-        RouterPort::ReadOnly => System::RouterRo,
-        RouterPort::Split => System::RouterSplit,
-    };
+pub(super) fn prepare(site: &Site<'_>, system: System) -> Result<Peer> {
+    let port = if system == System::RouterRo { RouterPort::ReadOnly } else { RouterPort::Split };
     let folder = site.folder(system.name())?;
     let lease = PortLease::take()?;
-    let place = RouterPlace { port: lease.port(), socket: None, max_connections: MAX_CONNECTIONS };
+    let place =
+        RouterPlace { port: lease.port(), machine: None, socket: None, max_connections: MAX_CONNECTIONS };
     let router = Router::bootstrap(site.cluster, &folder, port, &place)?;
     Ok(Peer {
         system,

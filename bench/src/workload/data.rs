@@ -25,17 +25,10 @@ pub(crate) fn prepare(cluster: &Cluster, primary: &Target) -> Result<()> {
     let mut session = Session::open(primary)?;
     session.query("DROP TABLE IF EXISTS sbtest1, sbtest2, bench_big, bench_ready")?;
     for table in TABLES {
-        session.query(&format!(
-            "CREATE TABLE {table} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL DEFAULT 0, \
-         c CHAR(120) NOT NULL DEFAULT '', pad CHAR(60) NOT NULL DEFAULT '', KEY k_1 (k))",
-        ))?;
+        create(&mut session, table)?;
     }
     session.query("CREATE TABLE bench_big (id INT NOT NULL PRIMARY KEY, payload VARCHAR(1024) NOT NULL)")?;
-    let mut random = Random::new(0);
-    let mut row = |id: i64| {
-        let (k, c, pad) = (random.next() % 10_000, digits(&mut random, 10), digits(&mut random, 5));
-        format!("({id},{k},'{c}','{pad}')")
-    };
+    let mut row = rows();
     for table in TABLES {
         fill(&mut session, table, TABLE_ROWS, &mut row)?;
     }
@@ -44,6 +37,33 @@ pub(crate) fn prepare(cluster: &Cluster, primary: &Target) -> Result<()> {
     session.query("CREATE TABLE bench_ready (id INT NOT NULL PRIMARY KEY)")?;
     session.quit();
     cluster.servers.iter().try_for_each(wait_for)
+}
+
+/// Makes and fills the first table alone, with so many rows, on one server.
+pub(crate) fn prepare_rows(server: &Target, count: u64) -> Result<()> {
+    let mut session = Session::open(server)?;
+    session.query("DROP TABLE IF EXISTS sbtest1")?;
+    create(&mut session, TABLES[0])?;
+    fill(&mut session, TABLES[0], i64::try_from(count)?, &mut rows())?;
+    session.quit();
+    Ok(())
+}
+
+fn create(session: &mut Session, table: &str) -> Result<()> {
+    session.query(&format!(
+        "CREATE TABLE {table} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL DEFAULT 0, \
+         c CHAR(120) NOT NULL DEFAULT '', pad CHAR(60) NOT NULL DEFAULT '', KEY k_1 (k))",
+    ))?;
+    Ok(())
+}
+
+/// Rows as sysbench makes them, by their id.
+fn rows() -> impl FnMut(i64) -> String {
+    let mut random = Random::new(0);
+    move |id| {
+        let (k, c, pad) = (random.next() % 10_000, digits(&mut random, 10), digits(&mut random, 5));
+        format!("({id},{k},'{c}','{pad}')")
+    }
 }
 
 fn fill(session: &mut Session, table: &str, rows: i64, row: &mut dyn FnMut(i64) -> String) -> Result<()> {

@@ -3,6 +3,8 @@
 pub(crate) mod activity;
 pub(crate) mod backends;
 pub(crate) mod cache;
+pub(crate) mod cache_digests;
+pub(crate) mod cache_streams;
 pub(crate) mod clusters;
 mod config;
 mod describe;
@@ -19,6 +21,8 @@ pub(crate) mod memory;
 pub(crate) mod pause;
 pub(crate) mod pools;
 mod reference;
+pub(crate) mod relay_replicas;
+pub(crate) mod relays;
 pub(crate) mod route;
 mod rows;
 mod service;

@@ -21,8 +21,12 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 
 use crate::audit::Audit;
 use crate::cluster::{ClusterView, PATIENCE};
+use crate::command::cache_streams::CacheStreamRow;
+use crate::command::relay_replicas::{RelayReplicaRow, RelaySentRow};
+use crate::command::relays::{RelayFileRow, RelayRow, RelayWish, RelayWishing};
 use crate::command::vips::{MemberRow, VipChecking, VipRow, VipWish, Wishing};
 use crate::listen::AtOneWay;
+use crate::programs::RelayReadiness;
 use crate::select::Desk;
 use crate::users::{AdminToken, AdminUser, AdminUsers};
 
@@ -103,6 +107,34 @@ pub trait Proxy {
     fn check_vips(&self) -> VipChecking<'_>;
     /// Has all of them follow a wish.
     fn wish_of_vips(&self, wish: VipWish) -> Wishing<'_>;
+    /// The replication relays.
+    fn relays(&self) -> Vec<RelayRow> {
+        Vec::new()
+    }
+    /// Whether they have something for replicas. Cheap: it is asked without a login.
+    fn relay_readiness(&self) -> Vec<RelayReadiness> {
+        Vec::new()
+    }
+    /// Their files, oldest first.
+    fn relay_files(&self) -> Vec<RelayFileRow> {
+        Vec::new()
+    }
+    /// The replicas of relays.
+    fn relay_replicas(&self) -> Vec<RelayReplicaRow> {
+        Vec::new()
+    }
+    /// What relays have sent to replicas.
+    fn relay_sent(&self) -> Vec<RelaySentRow> {
+        Vec::new()
+    }
+    /// What others write, as relays tell it to the cache.
+    fn cache_streams(&self) -> Vec<CacheStreamRow> {
+        Vec::new()
+    }
+    /// Has the relay of this name follow a wish.
+    fn order_relay<'a>(&'a self, name: &'a str, _wish: RelayWish) -> RelayWishing<'a> {
+        Box::pin(async move { Err(format!("there is no relay '{name}'")) })
+    }
     /// How many digests a snapshot has.
     fn most_digests_of_snapshot(&self) -> usize;
     /// The changes that are kept, the newest last.
@@ -254,8 +286,8 @@ impl Console {
         &self.parts.clusters[info.cluster().index()]
     }
 
-    /// The default cluster.
-    pub(crate) fn first_cluster(&self) -> &ClusterView {
-        &self.parts.clusters[0]
+    /// The default cluster; none where there are only relays.
+    pub(crate) fn first_cluster(&self) -> Option<&ClusterView> {
+        self.parts.clusters.first()
     }
 }

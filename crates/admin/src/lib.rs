@@ -64,6 +64,9 @@ mod worker;
 pub use answer::Refused;
 pub use ask::{AskError, Asked, Place, Question, ask, watch};
 pub use cluster::{ClusterView, Following, PauseDoor, followed};
+pub use command::cache_streams::CacheStreamRow;
+pub use command::relay_replicas::{RelayReplicaRow, RelaySentRow};
+pub use command::relays::{RelayArchiveRow, RelayFileRow, RelayRow, RelayTimes, RelayWish, RelayWishing};
 pub use command::vips::{MemberRow, VipCheckRow, VipChecking, VipRow, VipWish, Wishing};
 pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{
@@ -71,7 +74,7 @@ pub use console::{
     Settings,
 };
 pub use metrics::reference as metrics_reference;
-pub use programs::{ClusterReadiness, Login, Program, Readiness, TableInfo, Told, tables};
+pub use programs::{ClusterReadiness, Login, Program, Readiness, RelayReadiness, TableInfo, Told, tables};
 pub use switching::{CheckRow, MoveLine, MoveRow, Moving, Switching};
 pub use users::{AdminRole, AdminToken, AdminUser};
 pub use worker::{Questions, WorkerLine, answer_questions, worker_line};

@@ -5,10 +5,13 @@
 
 mod activity;
 mod backends;
+mod cache_streams;
 mod logs;
 mod pools;
 mod process;
 mod reference;
+mod relay_replicas;
+mod relays;
 mod rules;
 mod statements;
 mod status;
@@ -39,7 +42,7 @@ pub(crate) struct Measured {
 }
 
 /// Those that `SHOW STATUS` does not have, in the order of the text.
-static OWN: [&[Measured]; 8] = [
+static OWN: [&[Measured]; 11] = [
     &process::METRICS,
     &backends::METRICS,
     &pools::METRICS,
@@ -48,6 +51,9 @@ static OWN: [&[Measured]; 8] = [
     &logs::METRICS,
     &activity::METRICS,
     &vips::METRICS,
+    &relays::METRICS,
+    &relay_replicas::METRICS,
+    &cache_streams::METRICS,
 ];
 
 /// What values are read from, taken once for all of them.
@@ -100,6 +106,15 @@ const fn counter(
     points: fn(&Reading<'_>) -> Vec<Point>,
 ) -> Measured {
     Measured { metric: Metric::new(MetricKind::Counter, name, labels, help), points }
+}
+
+const fn histogram(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+    points: fn(&Reading<'_>) -> Vec<Point>,
+) -> Measured {
+    Measured { metric: Metric::new(MetricKind::Histogram, name, labels, help), points }
 }
 
 #[cfg(test)]

@@ -59,13 +59,26 @@ pub struct TableInfo {
     pub role: Option<AdminRole>,
 }
 
-/// Whether statements of clients can be served.
+/// Whether statements of clients can be served; in a process that has only relays, whether replicas can.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
     /// Why they cannot; empty: they can.
     pub reasons: Vec<String>,
     /// Each cluster by itself.
     pub clusters: Vec<ClusterReadiness>,
+    /// Each relay by itself.
+    pub relays: Vec<RelayReadiness>,
+}
+
+/// Whether a relay has something for replicas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayReadiness {
+    /// Its name.
+    pub name: String,
+    /// What it does: receiving, retrying, ..
+    pub state: &'static str,
+    /// It has a log, which replicas are sent. Before that they have to come again.
+    pub has_log: bool,
 }
 
 /// Whether statements of a cluster's clients can be served.
@@ -166,7 +179,7 @@ impl Console {
         Ok(Told::Rows { columns, rows, permit })
     }
 
-    /// Whether statements of clients can be served. Says nothing that a login would be needed for.
+    /// Whether clients, or replicas, can be served. Says nothing that a login would be needed for.
     pub fn readiness(&self) -> Readiness {
         let clusters: Vec<_> = self.clusters().map(|(_, cluster)| of_cluster(cluster)).collect();
         let mut reasons = Vec::new();
@@ -180,7 +193,14 @@ impl Console {
                 clusters.iter().filter_map(|one| Some(format!("cluster {}: {}", one.name, one.reason?)));
             reasons.extend(told);
         }
-        Readiness { reasons, clusters }
+        let relays = self.parts.proxy.relay_readiness();
+        if clusters.is_empty() && !relays.is_empty() && relays.iter().all(|relay| !relay.has_log) {
+            let told = relays.iter().map(|one| {
+                format!("relay {}: it has no log of its source yet, and is {}", one.name, one.state)
+            });
+            reasons.extend(told);
+        }
+        Readiness { reasons, clusters, relays }
     }
 
     /// What answers on their way take room of.

@@ -8,8 +8,9 @@ use delphinus_tables::{Catalog, Cell, Content, Reads, Table};
 use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
-    activity, backends, cache, clusters, digests, doctor, filters, help, limits, logs, memory, pause, pools,
-    route, sessions, settings, snapshots, status, switchover, vips,
+    activity, backends, cache, cache_digests, cache_streams, clusters, digests, doctor, filters, help,
+    limits, logs, memory, pause, pools, relay_replicas, relays, route, sessions, settings, snapshots, status,
+    switchover, vips,
 };
 use crate::console::Console;
 use crate::functions::FUNCTIONS;
@@ -41,7 +42,7 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 36] = [
+pub(crate) static SOURCES: [&Source; 41] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -58,7 +59,12 @@ pub(crate) static SOURCES: [&Source; 36] = [
     &vips::VIPS,
     &vips::MEMBERS,
     &vips::CHECKS,
+    &relays::RELAYS,
+    &relays::FILES,
+    &relay_replicas::REPLICAS,
     &cache::CACHE,
+    &cache_digests::CACHE_DIGESTS,
+    &cache_streams::CACHE_STREAMS,
     &digests::DIGESTS,
     &digests::DIGESTS_BY_ORIGIN,
     &digests::STATEMENTS_BY_BACKEND,

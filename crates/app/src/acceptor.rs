@@ -37,7 +37,7 @@ const OFFLINE: &[u8] = b"\x2a\x00\x00\x00\xff\xd8\x0bThe server is currently in 
 
 impl Acceptor {
     /// Accepts on one listener until the task is ended.
-    pub(crate) async fn accept(self: std::rc::Rc<Self>, listener: Listener, settings: CurrentSettings) {
+    pub(crate) async fn accept(self: std::rc::Rc<Self>, listener: Arc<Listener>, settings: CurrentSettings) {
         let mut pace = Pace::of(TELL_EVERY);
         loop {
             match listener.accept().await {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use crate::doctor::faults;
 use delphinus_admin::{
-    AdminRole, AdminUser, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange, Console, Examining,
-    ListenerRow, MemberRow, Parts, Proxy, Saving, Settings, VipCheckRow, VipChecking, VipRow, VipWish,
-    Wishing,
+    AdminRole, AdminUser, CacheStreamRow, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange,
+    Console, Examining, ListenerRow, MemberRow, Parts, Proxy, RelayFileRow, RelayReadiness, RelayReplicaRow,
+    RelayRow, RelaySentRow, RelayWish, RelayWishing, Saving, Settings, VipCheckRow, VipChecking, VipRow,
+    VipWish, Wishing,
 };
 use delphinus_clients::{Addresses, ListenerSettings, Registry};
 use delphinus_config::{self as config, Config, Edit};
@@ -190,6 +191,34 @@ impl Proxy for Steered {
 
     fn wish_of_vips(&self, wish: VipWish) -> Wishing<'_> {
         Box::pin(self.running.parts.ha.follow_wish(wish))
+    }
+
+    fn relays(&self) -> Vec<RelayRow> {
+        self.running.parts.relays.rows()
+    }
+
+    fn relay_readiness(&self) -> Vec<RelayReadiness> {
+        self.running.parts.relays.readiness()
+    }
+
+    fn relay_files(&self) -> Vec<RelayFileRow> {
+        self.running.parts.relays.files()
+    }
+
+    fn relay_replicas(&self) -> Vec<RelayReplicaRow> {
+        self.running.parts.relays.replicas()
+    }
+
+    fn relay_sent(&self) -> Vec<RelaySentRow> {
+        self.running.parts.relays.sent()
+    }
+
+    fn cache_streams(&self) -> Vec<CacheStreamRow> {
+        self.running.parts.streams.rows()
+    }
+
+    fn order_relay<'a>(&'a self, name: &'a str, wish: RelayWish) -> RelayWishing<'a> {
+        Box::pin(self.running.parts.relays.order(name, wish))
     }
 
     fn most_digests_of_snapshot(&self) -> usize {

@@ -25,9 +25,13 @@ use crate::ha::Ha;
 use crate::keys::login_key;
 use crate::memory::Kept;
 use crate::offline::Service;
+use crate::relay_doors::Surroundings;
+use crate::relays::Relays;
 use crate::reload::{ConfigStore, HotParts, OperatorsDoor, Running, follow_hangups};
 use crate::sampling;
 use crate::settings;
+use crate::stream::Streams;
+use crate::sweeping;
 use crate::watch::follow_files;
 use crate::worker::{Seed, ThreadSeed, serve};
 
@@ -58,6 +62,17 @@ struct App {
     running: Rc<Running>,
 }
 
+/// Who is there, with the limits of the configuration.
+fn registry(config: &Config) -> Arc<Registry> {
+    let registry = Arc::<Registry>::default();
+    registry.follow(
+        settings::client_limits(config),
+        settings::login_delays(config),
+        settings::exempt(config),
+    );
+    registry
+}
+
 impl App {
     fn build(config: &Config, store: Option<ConfigStore>) -> Result<Self, Error> {
         let count = worker_count(config);
@@ -75,12 +90,7 @@ impl App {
         );
         let of_thread =
             |at| counters.thread(at).expect("invariant: there are counters for count + 1 threads");
-        let registry = Arc::<Registry>::default();
-        registry.follow(
-            settings::client_limits(config),
-            settings::login_delays(config),
-            settings::exempt(config),
-        );
+        let registry = registry(config);
         let (stopping, stop) = watch::channel(false);
         let (deadline, come) = watch::channel(false);
         let (mut seats, mut threads) = (Vec::new(), Vec::new());
@@ -103,6 +113,9 @@ impl App {
         let service = Service::new(registry.clone(), stopping);
         let hot = clusters.iter().map(|cluster| cluster.hot.clone()).collect();
         let ha = Ha::start(config, &registry)?;
+        let around = Surroundings { config, rsa_key: rsa_key.clone(), memory: &kept.memory };
+        let relays = Relays::start(&around)?;
+        let streams = Streams::start(&kept.cache, &clusters, &relays)?;
         let parts = HotParts {
             clusters: hot,
             doors,
@@ -111,13 +124,14 @@ impl App {
             choice: choosing,
             kept,
             ha,
+            relays,
+            streams,
         };
         let running = Running::new(config, store, parts);
         let view = |(index, cluster): (usize, &mut RunningCluster)| {
             let shown = running.clone();
-            cluster.view((&registry, running.parts.ha.clone()), move || {
-                shown.config().clusters[index].schemas.clone()
-            })
+            let parts = (&registry, running.parts.ha.clone(), running.parts.relays.clone());
+            cluster.view(parts, move || shown.config().clusters[index].schemas.clone())
         };
         let acceptor =
             Acceptor { workers: seats, registry: registry.clone(), counters: of_thread(count).process };
@@ -142,29 +156,40 @@ impl App {
         running.parts.operators.begin();
         let registry = acceptor.registry.clone();
         let (end_monitors, monitors_end) = watch::channel(false);
+        let sources = clusters.iter().map(RunningCluster::source).collect();
+        let relaying = rt::spawn_local(running.parts.relays.clone().follow(sources));
         let clusters: Vec<_> =
             clusters.into_iter().map(|cluster| cluster.start(&registry, monitors_end.clone())).collect();
         let readers: Vec<_> = clusters.iter().map(|cluster| cluster.reader.clone()).collect();
         let users = clusters.iter().map(|cluster| cluster.users.clone()).collect();
         let looked_at = clusters.iter().map(|cluster| (cluster.id, cluster.reader.clone())).collect();
         let telling = rt::spawn_local(running.parts.ha.clone().tell(readers.clone()));
+        let looking = running.clone();
+        let looking = rt::spawn_local(running.parts.ha.server().follow(move || looking.config()));
         let ticking = rt::spawn_local(tick(running.clone(), looked_at, users));
         let named = clusters.iter().map(|cluster| (cluster.id, cluster.name.clone(), cluster.reader.clone()));
         let sampling = rt::spawn_local(sampling::run(running.clone(), named.collect()));
+        let sweeping = rt::spawn_local(sweeping::run(running.parts.kept.cache.clone()));
         let acceptor = Rc::new(acceptor);
         let ways_in = running.parts.doors.shown().into_iter().map(|(_, settings)| settings).collect();
         let choice = running.parts.choice.borrow().clone();
         rt::spawn_local(warn_of_mixed_flavors(choice, ways_in, readers));
-        let accepting = acceptor.clone();
+        let (accepting, entrance) = (acceptor.clone(), running.parts.ha.entrance());
         running.parts.doors.begin(Rc::new(move |listener, settings| {
+            let listener = Arc::new(listener);
+            entrance.knows(&listener);
             rt::spawn_local(accepting.clone().accept(listener, settings))
         }));
         rt::spawn_local(announce(clusters.iter().map(StartedCluster::wanted).collect()));
         rt::stop_signal().await?;
         tracing::info!("stopping: no new clients, running commands finish");
-        telling.abort();
         // First, so that other hosts have the addresses while sessions here come to their ends.
         running.parts.ha.stop().await;
+        relaying.abort();
+        running.parts.streams.stop().await;
+        running.parts.relays.stop().await;
+        telling.abort();
+        looking.abort();
         running.parts.doors.close().await;
         drop(acceptor);
         let limit = Duration::from_millis(running.config().proxy.shutdown_timeout_ms);
@@ -183,6 +208,7 @@ impl App {
         }
         ticking.abort();
         sampling.abort();
+        sweeping.abort();
         following.abort();
         watching.abort();
         switching.abort();

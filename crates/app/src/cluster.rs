@@ -1,5 +1,6 @@
 //! One cluster of the process: its monitor, and what all threads share of it.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +21,16 @@ use delphinus_view::SnapshotReader;
 use delphinus_wire::Capabilities;
 use delphinus_wire::compression::Algorithm;
 
+use crate::ackers::Ackers;
 use crate::error::Error;
 use crate::ha::Ha;
+use crate::hooks::Programs;
 use crate::leave::OfCluster;
 use crate::memory::Kept;
 use crate::places::{Places, Seating};
 use crate::policy::{PolicyFollower, PolicyPublisher};
-use crate::{limits, routing, settings, switching};
+use crate::relays::Relays;
+use crate::{limits, routing, settings, stream, switching};
 
 /// A cluster that is about to run.
 pub(crate) struct RunningCluster {
@@ -38,6 +42,8 @@ pub(crate) struct RunningCluster {
     lines: Vec<WorkerLine>,
     /// What moves the primary's role.
     promoter: Option<Promoter>,
+    /// Folder of the operators' programs.
+    hooks: Option<PathBuf>,
 }
 
 /// What its tasks and threads share.
@@ -108,11 +114,12 @@ impl RunningCluster {
             workers: threads,
         };
         let name = cluster.name.as_str().into();
-        Ok((Self { name, monitor, shared, hot: Rc::new(hot), lines, promoter: None }, seeds))
+        let hooks = cluster.failover.as_ref().and_then(|failover| failover.hook_folder.clone());
+        Ok((Self { name, monitor, shared, hot: Rc::new(hot), lines, promoter: None, hooks }, seeds))
     }
 
     /// What moves its primary's role, as operators see it.
-    fn promotion(&mut self, registry: &Arc<Registry>, ha: Rc<Ha>) -> switching::Door {
+    fn promotion(&mut self, registry: &Arc<Registry>, ha: Rc<Ha>, relays: Rc<Relays>) -> switching::Door {
         let sessions = switching::Sessions {
             cluster: self.shared.id,
             registry: registry.clone(),
@@ -121,6 +128,9 @@ impl RunningCluster {
         let parts = PromotionParts {
             settings: self.hot.failover.subscribe(),
             holding: Rc::new(sessions),
+            news: ha.news(),
+            relays: Rc::new(Ackers::new(relays, self.source().1)),
+            hooks: Rc::new(Programs { folder: self.hooks.clone(), cluster: self.name.to_string() }),
             leave: Rc::new(OfCluster::new(self.name.clone(), ha)),
         };
         let (promoter, promotion) = self.monitor.promoter(parts);
@@ -131,10 +141,10 @@ impl RunningCluster {
     /// As operators see it; `schemas` tells what schemas are in it alone.
     pub(crate) fn view(
         &mut self,
-        (registry, ha): (&Arc<Registry>, Rc<Ha>),
+        (registry, ha, relays): (&Arc<Registry>, Rc<Ha>, Rc<Relays>),
         schemas: impl Fn() -> Vec<String> + 'static,
     ) -> ClusterView {
-        let switching = Box::new(self.promotion(registry, ha));
+        let switching = Box::new(self.promotion(registry, ha, relays));
         let published = self.hot.policy.subscribe();
         ClusterView {
             name: self.name.clone(),
@@ -162,6 +172,30 @@ impl RunningCluster {
                 Box::pin(async move { set.policy.are_followed().await })
             }),
         }
+    }
+
+    /// What tells who its primary is, and where its backends are, by their ids.
+    pub(crate) fn source(&self) -> (SnapshotReader, Vec<Arc<Place>>) {
+        let places = self.shared.backends.iter().map(|(place, _)| place.clone());
+        (self.shared.reader.clone(), places.collect())
+    }
+
+    /// What a stream of its writes goes with, where these end answers that are kept.
+    pub(crate) fn stream(&self, relays: &Relays) -> Option<stream::Parts> {
+        let cluster = self.shared.id;
+        self.shared.cache.tables(cluster)?.feed()?;
+        let (relay, log) = relays.following(cluster)?;
+        let (reader, places) = self.source();
+        Some(stream::Parts {
+            name: self.name.clone(),
+            cluster,
+            relay,
+            log,
+            cache: self.shared.cache.clone(),
+            reader,
+            places,
+            tuning: self.hot.tuning.subscribe(),
+        })
     }
 
     /// Starts its monitor, which runs until `ends`, and what follows it.

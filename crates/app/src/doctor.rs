@@ -2,6 +2,8 @@
 //!
 //! Decides nothing. It changes nothing on a server; a user whose password is wrong in the file has one more failed login there.
 
+mod sources;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -66,7 +68,8 @@ pub(crate) async fn faults(config: Rc<Config>) -> Vec<Finding> {
     }
     let mut servers = answers.take();
     servers.sort_by_key(|server| (server.cluster, server.backend));
-    examine(&Facts { config: &config, machine: machine(), servers })
+    let sources = sources::look_at_all(&config).await;
+    examine(&Facts { config: &config, machine: machine(), servers, sources })
 }
 
 fn machine() -> Machine {
@@ -146,6 +149,7 @@ async fn ask(inquiry: &mut Inquiry, (cluster, backend): (&Cluster, &Backend)) ->
         }),
         grants,
         group_unseen,
+        set_by_hand: Vec::new(),
         has_heartbeat: heartbeat(inquiry, &cluster.monitor).await,
     })
 }

@@ -36,6 +36,9 @@ pub enum Error {
     /// The lease store, or this process's place in it, cannot be used.
     #[error("[lease]: {0}")]
     Lease(String),
+    /// A replication relay cannot start.
+    #[error("{0}")]
+    Relay(String),
     /// Backends have been added too often.
     #[error(
         "{0} backends have been added to the cluster since the start, which is all that it has room for: restart the proxy"

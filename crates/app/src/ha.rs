@@ -1,8 +1,7 @@
 //! The lease and the virtual IPs of this process, from the configuration: started, followed, stopped, and told what this host is fit
 //! for.
 
-use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr};
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,17 +10,20 @@ use std::time::Duration;
 use delphinus_admin::{MemberRow, VipRow, VipWish};
 use delphinus_clients::Registry;
 use delphinus_config::{self as config, Config};
-use delphinus_lease::{Access, ClientCertificate, Entry, Etcd, EtcdSettings, Lease, Local, Store};
+use delphinus_lease::{
+    Access, ClientCertificate, Entry, Etcd, EtcdSettings, Failsafe, Group, Lease, Local, Promise, Store,
+};
 use delphinus_net::rt;
 use delphinus_topology::{Fitness, Floating, Role, Serving, Snapshot, Terms, Vip, VipRole};
 use delphinus_view::SnapshotReader;
-use delphinus_vip::{
-    Condition, FROZEN, Health, Keeper, KillOnMove, PREFERRED, Sessions, Settings, Shown, Spec,
-};
+use delphinus_vip::{Condition, FROZEN, Health, Keeper, KillOnMove, PREFERRED, Settings, Shown, Spec};
 use zeroize::Zeroizing;
 
+use crate::entrance::Entrance;
 use crate::error::Error;
+use crate::group_members::Members;
 use crate::leave;
+use crate::on_server::{OnAddress, OnServer};
 
 /// How often the virtual IPs hear what this host is fit for, if nothing changes.
 const PACE: Duration = Duration::from_millis(200);
@@ -30,7 +32,13 @@ const PACE: Duration = Duration::from_millis(200);
 pub(crate) struct Ha {
     registry: Arc<Registry>,
     health: Arc<Health>,
+    server: Arc<OnServer>,
+    entrance: Arc<Entrance>,
     running: RefCell<Option<Running>>,
+    /// The configuration names a store, so that other processes may act, too: also while nothing runs here.
+    is_shared: Cell<bool>,
+    /// Rings when something has changed in the store.
+    news: rt::watch::Sender<()>,
 }
 
 /// In this order: the addresses go before the lease does.
@@ -47,8 +55,14 @@ impl Ha {
     /// A certificate that cannot be read, or another process that holds the same lease.
     pub(crate) fn start(config: &Config, registry: &Arc<Registry>) -> Result<Rc<Self>, Error> {
         let health = Arc::<Health>::default();
-        let running = begin(config, registry, &health)?;
-        Ok(Rc::new(Self { registry: registry.clone(), health, running: RefCell::new(running) }))
+        let news = rt::watch::Sender::new(());
+        let server = Arc::<OnServer>::default();
+        let entrance = Arc::<Entrance>::default();
+        let sessions = OnAddress::new(registry.clone(), server.clone(), entrance.clone());
+        let running = begin(config, sessions, (&health, &news))?;
+        let is_shared = Cell::new(config.lease.store.is_some());
+        let (registry, running) = (registry.clone(), RefCell::new(running));
+        Ok(Rc::new(Self { registry, health, server, entrance, running, is_shared, news }))
     }
 
     /// Follows another configuration. With another store, everything is released first.
@@ -61,10 +75,24 @@ impl Ha {
             want_to_act(config, &running.lease);
             return Ok(());
         }
+        let is_shared = config.lease.store.is_some();
+        self.is_shared.set(self.is_shared.get() || is_shared);
         self.stop().await;
-        let running = begin(config, &self.registry, &self.health)?;
+        self.is_shared.set(is_shared);
+        let sessions = OnAddress::new(self.registry.clone(), self.server.clone(), self.entrance.clone());
+        let running = begin(config, sessions, (&self.health, &self.news))?;
         self.running.replace(running);
         Ok(())
+    }
+
+    /// Which sessions of the server on this host are idle is asked for here.
+    pub(crate) fn server(&self) -> Arc<OnServer> {
+        self.server.clone()
+    }
+
+    /// Who keeps clients out by an address that leaves.
+    pub(crate) fn entrance(&self) -> Arc<Entrance> {
+        self.entrance.clone()
     }
 
     /// How the virtual IPs stand.
@@ -76,6 +104,16 @@ impl Ha {
     /// The lease; none without a store.
     pub(crate) fn lease(&self) -> Option<Arc<Lease>> {
         self.running.borrow().as_ref().map(|running| running.lease.clone())
+    }
+
+    /// True if there is no store, and so no other process to agree with. Not so where the lease has only ended.
+    pub(crate) fn is_alone(&self) -> bool {
+        !self.is_shared.get()
+    }
+
+    /// Rings when something has changed in the store.
+    pub(crate) fn news(&self) -> rt::watch::Receiver<()> {
+        self.news.subscribe()
     }
 
     /// Who shares the store, as it was listed last.
@@ -98,6 +136,14 @@ impl Ha {
             return Err("there is no lease store: set store in [lease]".to_owned());
         };
         let changes = match wish {
+            VipWish::Promise { holder, ttl, keys, members } => {
+                let own =
+                    self.running.borrow().as_ref().map(|running| member(&running.by)).unwrap_or_default();
+                let promise = Promise { holder, ttl, keys, members };
+                // A key may be on its way to the store.
+                let done = rt::compute(move || lease.promise(&promise, &own)).await;
+                return done.unwrap_or_else(|| Err("the process stops".to_owned()));
+            }
             VipWish::Move { vip, to } => vec![(format!("{PREFERRED}{vip}"), Some(to))],
             VipWish::Freeze => vec![(FROZEN.to_owned(), Some("1".to_owned()))],
             VipWish::Unfreeze => vec![(FROZEN.to_owned(), None)],
@@ -117,8 +163,12 @@ impl Ha {
 
     /// Tells again and again what this host is fit for.
     pub(crate) async fn tell(self: Rc<Self>, clusters: Vec<SnapshotReader>) {
+        // While everything is released the server on this host may serve all the same.
+        let mut local = None;
         loop {
-            let local = self.running.borrow().as_ref().and_then(|running| running.by.local_backend.clone());
+            if let Some(running) = self.running.borrow().as_ref() {
+                local.clone_from(&running.by.local_backend);
+            }
             let snapshots: Vec<_> = clusters.iter().map(SnapshotReader::load).collect();
             let is_usable =
                 |snapshot: &Arc<Snapshot>| snapshot.present().any(delphinus_topology::Backend::is_up);
@@ -132,7 +182,7 @@ impl Ha {
         }
     }
 
-    /// Releases everything; takes as long as the sessions on the addresses may.
+    /// Releases everything. From now on this process moves no role: another one may. Takes as long as the sessions on the addresses may.
     pub(crate) async fn stop(&self) {
         let running = self.running.take();
         rt::compute(move || drop(running)).await;
@@ -148,21 +198,33 @@ fn serving(snapshots: &[Arc<Snapshot>], name: &str) -> Option<Serving> {
     })
 }
 
-fn begin(config: &Config, registry: &Arc<Registry>, health: &Arc<Health>) -> Result<Option<Running>, Error> {
+fn begin(
+    config: &Config,
+    sessions: OnAddress,
+    (health, news): (&Arc<Health>, &rt::watch::Sender<()>),
+) -> Result<Option<Running>, Error> {
     let by = &config.lease;
     let Some(kind) = by.store else { return Ok(None) };
     let terms = Terms { ttl: by.ttl, margin: by.margin };
     let store: Box<dyn Store> = match kind {
         config::LeaseStore::Local => Box::new(Local::default()),
         config::LeaseStore::Etcd => Box::new(Etcd::new(etcd(config, terms)).map_err(Error::Lease)?),
+        config::LeaseStore::Group => Box::new(group(config, terms)?),
     };
     let own_file = config.proxy.data_dir.as_deref().map(|folder| own_file(folder, &config.clusters[0].name));
-    let lease = Lease::start(&delphinus_lease::Settings { terms, own_file }, store)
+    let failsafe = by.failsafe.as_ref().map(|how| Failsafe {
+        member: member(by),
+        address: how.address.clone(),
+        token: Zeroizing::new(how.token.expose().to_owned()),
+        ca: how.ca.clone(),
+    });
+    let lease = Lease::start(&delphinus_lease::Settings { terms, own_file, failsafe }, store)
         .map_err(|error| Error::Lease(error.to_string()))?;
     let lease = Arc::new(lease);
+    let news = news.clone();
+    lease.listen(Box::new(move || news.send_replace(())));
     want_to_act(config, &lease);
-    let sessions = Box::new(OnAddress(registry.clone()));
-    let vips = Keeper::start(settings(config), lease.clone(), health.clone(), sessions)
+    let vips = Keeper::start(settings(config), lease.clone(), health.clone(), Box::new(sessions))
         .map_err(|error| Error::Lease(error.to_string()))?;
     Ok(Some(Running { by: by.clone(), vips, lease }))
 }
@@ -195,8 +257,18 @@ pub(crate) fn etcd(config: &Config, terms: Terms) -> EtcdSettings {
             certificate: files.map(|(cert, key)| ClientCertificate { cert, key }),
             patience: terms.patience(),
         },
-        prefix: format!("{}/{}/", by.prefix, config.clusters[0].name),
+        prefix: scope(config),
     }
+}
+
+/// The group of the first cluster as a store.
+pub(crate) fn group(config: &Config, terms: Terms) -> Result<Group, Error> {
+    Ok(Group::new(Box::new(Members::start(config, terms)?), &scope(config), terms.ttl))
+}
+
+/// What all keys begin with.
+fn scope(config: &Config) -> String {
+    format!("{}/{}/", config.lease.prefix, config.clusters[0].name)
 }
 
 fn member(by: &config::Lease) -> String {
@@ -259,16 +331,5 @@ fn row(shown: Shown) -> VipRow {
         left: shown.left,
         epoch: shown.epoch,
         error: shown.error,
-    }
-}
-
-/// The sessions of this proxy's clients.
-struct OnAddress(Arc<Registry>);
-
-impl Sessions for OnAddress {
-    fn leave(&self, address: IpAddr, _: &[SocketAddr]) -> Vec<SocketAddr> {
-        // They end by themselves.
-        self.0.list().iter().filter(|one| one.local() == Some(address)).for_each(|one| one.leave());
-        Vec::new()
     }
 }

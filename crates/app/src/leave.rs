@@ -3,8 +3,9 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use delphinus_lease::{Lease, boot_now};
+use delphinus_lease::{Holding, Lease, boot_now};
 use delphinus_monitor::{Leave, LeaveTold, Local, Permit};
 use delphinus_net::rt;
 
@@ -27,8 +28,14 @@ impl OfCluster {
         Self { cluster, ha, alone: Local::default() }
     }
 
-    fn lease(&self) -> Option<Arc<Lease>> {
-        self.ha.lease()
+    /// None: this process asks nobody.
+    fn lease(&self) -> Result<Option<Arc<Lease>>, String> {
+        match self.ha.lease() {
+            None if !self.ha.is_alone() => {
+                Err("this process has no lease any more: it stops, or [lease] changes".to_owned())
+            }
+            lease => Ok(lease),
+        }
     }
 
     fn key(&self, key: &str) -> String {
@@ -38,7 +45,7 @@ impl OfCluster {
 
 impl Leave for OfCluster {
     fn permit(&self) -> Result<Permit, String> {
-        let Some(lease) = self.lease() else { return self.alone.permit() };
+        let Some(lease) = self.lease()? else { return self.alone.permit() };
         let (view, key) = (lease.view(), actor(&self.cluster));
         let now = boot_now();
         match view.held(&key).filter(|held| held.until > now) {
@@ -56,19 +63,79 @@ impl Leave for OfCluster {
     }
 
     fn put<'a>(&'a self, key: &'a str, text: Option<&'a str>) -> LeaveTold<'a, ()> {
-        let Some(lease) = self.lease() else { return self.alone.put(key, text) };
+        let lease = match self.lease() {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return self.alone.put(key, text),
+            Err(why) => return Box::pin(std::future::ready(Err(why))),
+        };
         Box::pin(async move {
+            let permit = self.permit()?;
+            let by = Holding { key: actor(&self.cluster), epoch: permit.epoch };
             let (answered, answer) = rt::oneshot::channel();
-            lease.put(&self.key(key), text, Box::new(move |done| drop(answered.send(done))));
-            let done = answer.await.map_err(|_| "the process stops".to_owned())?;
-            done.map_err(|error| error.to_string())
+            lease.put_as(&self.key(key), text, by, Box::new(move |done| drop(answered.send(done))));
+            // Whoever may not act any more has nothing to wait for.
+            let left = permit.until.map(|until| until.saturating_duration_since(rt::now()));
+            let answer = rt::timeout(left.unwrap_or(Duration::MAX), answer).await;
+            let answer = answer.ok_or_else(|| "the lease store has not answered in time".to_owned())?;
+            answer.map_err(|_| "the process stops".to_owned())?.map_err(|error| error.to_string())
         })
     }
 
     fn get<'a>(&'a self, key: &'a str) -> LeaveTold<'a, Option<String>> {
-        let Some(lease) = self.lease() else { return self.alone.get(key) };
+        let lease = match self.lease() {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return self.alone.get(key),
+            Err(why) => return Box::pin(std::future::ready(Err(why))),
+        };
         // All keys are listed after the actor's was taken, so that what an earlier one has written is among them.
         let found = lease.view().entries.get(&self.key(key)).map(|entry| entry.value.clone());
         Box::pin(std::future::ready(Ok(found)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use delphinus_config::{Config, Environment};
+
+    use super::*;
+
+    struct Nothing;
+
+    impl Environment for Nothing {
+        fn variable(&self, _: &str) -> Option<String> {
+            None
+        }
+
+        fn read_file(&self, _: &Path) -> std::io::Result<String> {
+            Err(std::io::ErrorKind::NotFound.into())
+        }
+    }
+
+    fn config(lease: &str) -> Config {
+        let text = format!(
+            "listener = [{{ address = '127.0.0.1:0' }}]\nuser = [{{ name = 'u', password = 'p' }}]\n\
+             [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'\n{lease}"
+        );
+        delphinus_config::parse(&text, "a.toml", &Nothing).unwrap()
+    }
+
+    #[test]
+    fn whoever_had_a_lease_does_not_act_alone_when_it_is_over() {
+        rt::block_on(async {
+            let (with, without) = (config("[lease]\nstore = 'local'\n"), config(""));
+            let ha = Ha::start(&with, &Arc::default()).unwrap();
+            let leave = OfCluster::new("main".into(), ha.clone());
+            ha.stop().await;
+            assert!(leave.permit().is_err(), "another process may act by now");
+            assert!(leave.put("plan", Some("x")).await.is_err() && leave.get("plan").await.is_err());
+            // The operators say that there is no other one.
+            ha.follow(&without).await.unwrap();
+            assert_eq!(leave.permit(), Ok(Permit { epoch: 0, until: None }));
+            leave.put("plan", Some("x")).await.unwrap();
+            assert_eq!(leave.get("plan").await.unwrap().as_deref(), Some("x"));
+        })
+        .unwrap();
     }
 }

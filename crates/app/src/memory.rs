@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use delphinus_cache::{Cache, Limits};
+use delphinus_cache::{Cache, Feed, Limits, Tables};
 use delphinus_config::{self as config, Config};
 use delphinus_history::{History, Place};
 use delphinus_journal::Logs;
 use delphinus_memory::{Account, Owner, Permit};
+use delphinus_net::rt;
 use delphinus_stats::Statistics;
 
 use crate::logs::{slow_log, sql_log};
@@ -44,7 +46,18 @@ impl Kept {
     /// As the configuration has it.
     pub(crate) fn new(config: &Config) -> Self {
         let memory = Account::new(limit(config));
-        let cache = Arc::new(Cache::new(Limits { max_bytes: 0, max_entry_bytes: 0 }));
+        let cache = Cache::new(Limits::default());
+        let cache = Arc::new(match config.cache.invalidation {
+            config::CacheInvalidation::None => cache,
+            config::CacheInvalidation::OwnWrites => {
+                cache.ended_by_writes(config.clusters.iter().map(|_| Tables::default()))
+            }
+            config::CacheInvalidation::Stream => {
+                let (start, max_lag) = (rt::now(), Duration::from_millis(config.cache.stream_max_lag_ms));
+                let fed = |_| Tables::default().fed_by(Feed::new(start, max_lag));
+                cache.ended_by_writes(config.clusters.iter().map(fed))
+            }
+        });
         let statistics = Statistics::new(memory.clone(), digests(config));
         let logs = Logs::start(&memory, slow_log(config), sql_log(config));
         let history = history(config, &memory, &statistics);
@@ -77,14 +90,26 @@ impl Kept {
                 self.memory.used()
             ));
         }
+        let max_lag = Duration::from_millis(config.cache.stream_max_lag_ms);
+        self.cache.feeds().for_each(|feed| feed.set_max_lag(max_lag));
         self.statistics.follow(digests(config));
         self.logs.slow.follow(slow_log(config));
         self.logs.sql.follow(sql_log(config));
         self.history.follow(activity(config));
-        self.cache.set_limits(Limits { max_bytes, max_entry_bytes });
+        let shares = shares(config, max_bytes);
+        self.cache.set_limits(Limits { max_bytes, max_entry_bytes, shares });
         self.room.borrow_mut().shrink_to(bytes);
         Ok(())
     }
+}
+
+/// The rules that have a part of the room for kept answers to themselves, and how much.
+fn shares(config: &Config, max_bytes: u64) -> Vec<(Arc<str>, u64)> {
+    let share = |rule: &config::Rule| {
+        let percent = rule.cache_share_pct?;
+        Some((Arc::from(rule.name.as_str()), max_bytes / 100 * u64::from(percent)))
+    };
+    config.rules.iter().filter_map(share).collect()
 }
 
 /// What is counted of statements.

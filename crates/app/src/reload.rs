@@ -30,7 +30,9 @@ use crate::ha::Ha;
 use crate::history::History;
 use crate::http;
 use crate::memory::Kept;
+use crate::relays::Relays;
 use crate::settings;
+use crate::stream::Streams;
 use crate::texts::Texts;
 
 /// A configuration, or all that is wrong with its text.
@@ -77,6 +79,9 @@ pub(crate) struct HotParts {
     pub choice: watch::Sender<Arc<ClusterChoice>>,
     pub kept: Kept,
     pub ha: Rc<Ha>,
+    pub relays: Rc<Relays>,
+    /// What tells the cache what others write.
+    pub streams: Rc<Streams>,
 }
 
 /// Where operators and programs connect, and what lets them in, which itself knows what runs: it comes when that is there.

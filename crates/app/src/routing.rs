@@ -8,8 +8,8 @@ use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
 use delphinus_net::Network;
 use delphinus_route::{
-    Action, Filter, FilterAction, Filters, Kind, Mirror, MirrorGroup, Policy, ReadBalance, Rule, RulePlace,
-    Rules, When,
+    Action, CacheTerms, Filter, FilterAction, Filters, Kind, Mirror, MirrorGroup, Policy, ReadBalance, Rule,
+    RulePlace, Rules, When,
 };
 use delphinus_session::{Failover, Routing};
 use delphinus_sql::{Class, Consistency, Digest, Risks, TableName};
@@ -52,6 +52,8 @@ pub(crate) fn routing(
         limits: Arc::new(limits(config, id, before.map(|before| &*before.limits))),
         consistency: routing.consistency.map(consistency),
         consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
+        cache: usual_terms(config),
+        cache_wait: Duration::from_millis(config.cache.wait_ms),
         strict_hints: routing.strict_hints,
         explain_route: routing.explain_route,
         replica_read_only_transactions: routing.replica_read_only_transactions,
@@ -68,6 +70,7 @@ pub(crate) fn policy(routing: &config::Routing) -> Policy {
             config::ReadBalance::Weighted => ReadBalance::Weighted,
             config::ReadBalance::LeastConnections => ReadBalance::LeastConnections,
             config::ReadBalance::LeastLatency => ReadBalance::LeastLatency,
+            config::ReadBalance::Hash => ReadBalance::Hash,
         },
         slow_start: Duration::from_millis(routing.slow_start_ms),
     }
@@ -116,11 +119,31 @@ fn rule(config: &Config, (cluster, places): (&Cluster, &Places), rule: &config::
         rewrite: rule.replace_pattern.clone(),
         consistency: rule.consistency.map(consistency),
         cache_ttl: rule.cache_ttl_ms.map(Duration::from_millis),
+        cache_terms: cache_terms(config, rule),
         dedicates: rule.multiplex == Some(false),
         mirror: mirror(config, places, rule),
         log: rule.log,
     };
     Rule::new(rule.name.as_str().into(), when, then, rule.log_only)
+}
+
+/// Which answers are kept where no rule says it.
+fn usual_terms(config: &Config) -> CacheTerms {
+    let config::Cache { soft_ttl_pct, empty_results, warnings, .. } = config.cache;
+    CacheTerms { soft_ttl_pct: percent(soft_ttl_pct), empty_results, warnings }
+}
+
+fn cache_terms(config: &Config, rule: &config::Rule) -> CacheTerms {
+    let usual = usual_terms(config);
+    CacheTerms {
+        soft_ttl_pct: rule.cache_soft_ttl_pct.map_or(usual.soft_ttl_pct, percent),
+        empty_results: rule.cache_empty_result.unwrap_or(usual.empty_results),
+        warnings: rule.cache_warnings.unwrap_or(usual.warnings),
+    }
+}
+
+fn percent(number: u32) -> u8 {
+    u8::try_from(number).unwrap_or(100)
 }
 
 fn limits(config: &Config, id: ClusterId, before: Option<&Limits>) -> Limits {

@@ -295,7 +295,7 @@ pub(crate) fn listeners(
             name: listener.name.as_str().into(),
             tls_mode: tls_mode(listener.tls),
             tls,
-            compression: offered_compression(listener),
+            compression: offered_compression(&listener.compression_algorithms),
             must_compress: !listener.compression_algorithms.contains(&config::Compression::Uncompressed),
             balancers: listener
                 .proxy_protocol_networks
@@ -335,13 +335,13 @@ pub(crate) fn tls_mode(tls: config::ClientTls) -> TlsMode {
     }
 }
 
-fn offered_compression(listener: &config::Listener) -> Capabilities {
+pub(crate) fn offered_compression(algorithms: &[config::Compression]) -> Capabilities {
     let flag = |algorithm: &config::Compression| match algorithm {
         config::Compression::Uncompressed => Capabilities::default(),
         config::Compression::Zlib => Capabilities::COMPRESS,
         config::Compression::Zstd => Capabilities::ZSTD_COMPRESSION,
     };
-    listener.compression_algorithms.iter().map(flag).fold(Capabilities::default(), |all, one| all | one)
+    algorithms.iter().map(flag).fold(Capabilities::default(), |all, one| all | one)
 }
 
 /// With the certificate and key that are configured, or else the proxy's own; and the authorities of clients.

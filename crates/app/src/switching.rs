@@ -32,12 +32,14 @@ pub(crate) fn settings(cluster: &Cluster) -> Option<PromotionSettings> {
             others: ms(failover.step_timeout_ms),
         },
         step: ms(failover.step_timeout_ms),
+        hook: ms(failover.hook_timeout_ms),
         patience: ms(failover.detect_ms),
         pause: Duration::from_secs(failover.pause_s),
         on_loss: match failover.on_loss {
             config::OnLoss::Refuse => OnLoss::Refuse,
             config::OnLoss::Proceed => OnLoss::Proceed,
         },
+        relays: failover.relays.clone().into(),
         prefer: failover.prefer.clone().into(),
         never: failover.never.clone().into(),
     })

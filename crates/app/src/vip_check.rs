@@ -75,28 +75,45 @@ fn not_a_backend(config: &Config, vip: &Vip) -> Option<VipFinding> {
 }
 
 fn store(config: &Config) -> VipFinding {
+    let advice = match config.lease.store {
+        Some(LeaseStore::Group) => {
+            "start the group with one primary, and give the user of [lease] its rights: docs/ha.md"
+        }
+        _ => "start etcd, and mend endpoints, certificates or the user in [lease]",
+    };
     let finding = |is_ok, result| VipFinding {
         vip: "lease".to_owned(),
         address: None,
         check: "lease store",
         is_ok,
         result,
-        advice: "start etcd, and mend endpoints, certificates or the user in [lease]",
+        advice,
     };
     match config.lease.store {
         None => finding(false, "no store is set".to_owned()),
         Some(LeaseStore::Local) => finding(true, "this process decides alone".to_owned()),
-        Some(LeaseStore::Etcd) => match reach(config) {
+        Some(LeaseStore::Etcd) => match Etcd::new(ha::etcd(config, terms(config))).and_then(reach) {
             Ok(took) => finding(true, format!("etcd answers after {} ms", took.as_millis())),
             Err(why) => finding(false, why),
         },
+        Some(LeaseStore::Group) => {
+            let group = ha::group(config, terms(config)).map_err(|error| error.to_string());
+            match group.and_then(reach) {
+                Ok(took) => {
+                    finding(true, format!("the group's primary answers after {} ms", took.as_millis()))
+                }
+                Err(why) => finding(false, why),
+            }
+        }
     }
 }
 
-fn reach(config: &Config) -> Result<Duration, String> {
-    let terms = Terms { ttl: config.lease.ttl, margin: config.lease.margin };
-    let mut etcd = Etcd::new(ha::etcd(config, terms))?;
+fn terms(config: &Config) -> Terms {
+    Terms { ttl: config.lease.ttl, margin: config.lease.margin }
+}
+
+fn reach(mut store: impl Store) -> Result<Duration, String> {
     let began = boot_now();
-    etcd.list().map_err(|error| error.to_string())?;
+    store.list().map_err(|error| error.to_string())?;
     Ok(boot_now().since(began))
 }

@@ -1,118 +1,188 @@
 //! Questions that somebody is asking a backend at the moment, so that who asks the same meanwhile can wait for the
-//! answer. Of one worker: with several, as many may ask at once.
+//! answer, on whatever thread.
 //!
-//! Owns: who is the first. Must not know how to wait.
+//! Owns: who is the first, and who is woken. Must not know for how long anybody waits.
 
-use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
+use std::future::Future;
 use std::hash::BuildHasher;
-use std::rc::Rc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use crate::key::Key;
 
-/// So many questions whose answers could not be kept are remembered, by their hash.
-const MOST_FUTILE: usize = 4096;
+/// The parts that questions are divided into by their hash, so that threads seldom meet at a lock.
+const PARTS: usize = 16;
 
-/// The questions under way, each with what those who wait for it wait on.
-#[derive(Debug)]
-pub struct Flights<B>(Rc<RefCell<Open<B>>>);
+/// So many questions of a part whose answers could not be kept are remembered, by their hash.
+const MOST_FUTILE: usize = 1024;
+
+/// The questions under way, of all threads.
+#[derive(Debug, Clone)]
+pub struct Flights(Arc<Sky>);
 
 #[derive(Debug)]
-struct Open<B> {
-    bells: HashMap<Key, Rc<B>>,
-    /// To wait for these would be in vain: the last answer was not one to keep. Two questions of the same hash only miss a
-    /// chance to wait.
-    futile: HashSet<u64>,
+struct Sky {
+    parts: [Mutex<Part>; PARTS],
     hashes: RandomState,
 }
 
-/// Held by who asks a backend. Who waits is told when it is dropped, whatever became of the answer.
+#[derive(Debug, Default)]
+struct Part {
+    /// Each with those who wait for it.
+    under_way: HashMap<Key, Arc<Mutex<Waiting>>>,
+    /// To wait for these would be in vain: the last answer was not one to keep. Two questions of the same hash only miss a
+    /// chance to wait.
+    futile: HashSet<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    has_landed: bool,
+    wakers: Vec<Option<Waker>>,
+}
+
+/// Held by who asks a backend. Who waits is woken when it is dropped, whatever became of the answer.
 #[derive(Debug)]
-pub struct Flight<B> {
+pub struct Flight {
     key: Key,
-    open: Rc<RefCell<Open<B>>>,
-    landed: fn(&B),
+    hash: u64,
+    sky: Arc<Sky>,
     is_kept: bool,
+}
+
+/// Ready when somebody else's question has been answered, or will not be. Dropped before that, it is forgotten.
+#[derive(Debug)]
+pub struct Landing {
+    waiting: Arc<Mutex<Waiting>>,
+    place: Option<usize>,
 }
 
 /// How to go on with a question that nobody has the answer to.
 #[derive(Debug)]
-pub enum Takeoff<B> {
+pub enum Takeoff {
     /// Ask; the others wait.
-    First(Flight<B>),
+    First(Flight),
     /// Somebody asks already: wait.
-    Wait(Rc<B>),
+    Wait(Landing),
     /// Ask; nobody waits, because the answer will not be kept.
     Alone,
 }
 
-impl<B> Default for Flights<B> {
+impl Default for Flights {
     fn default() -> Self {
-        let open = Open { bells: HashMap::new(), futile: HashSet::new(), hashes: RandomState::new() };
-        Self(Rc::new(RefCell::new(open)))
+        Self(Arc::new(Sky { parts: Default::default(), hashes: RandomState::new() }))
     }
 }
 
-impl<B: Default> Flights<B> {
-    /// Begins to ask, or says whom to wait for. `landed` is called when the flight ends.
-    pub fn begin(&self, key: &Key, landed: fn(&B)) -> Takeoff<B> {
-        let mut open = self.0.borrow_mut();
-        if let Some(bell) = open.bells.get(key) {
-            return Takeoff::Wait(bell.clone());
+impl Sky {
+    fn part(&self, hash: u64) -> MutexGuard<'_, Part> {
+        lock(&self.parts[hash as usize % PARTS])
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Flights {
+    /// Begins to ask, or says whom to wait for.
+    pub fn begin(&self, key: &Key) -> Takeoff {
+        let hash = self.0.hashes.hash_one(key);
+        let mut part = self.0.part(hash);
+        if let Some(waiting) = part.under_way.get(key) {
+            return Takeoff::Wait(Landing { waiting: waiting.clone(), place: None });
         }
-        if !open.futile.is_empty() && open.futile.contains(&open.hashes.hash_one(key)) {
+        if part.futile.contains(&hash) {
             return Takeoff::Alone;
         }
-        open.bells.insert(key.clone(), Rc::default());
-        Takeoff::First(Flight { key: key.clone(), open: self.0.clone(), landed, is_kept: false })
+        part.under_way.insert(key.clone(), Arc::default());
+        Takeoff::First(Flight { key: key.clone(), hash, sky: self.0.clone(), is_kept: false })
+    }
+
+    /// Begins to ask what is known already, but grows old; `None` if somebody asks it.
+    pub fn begin_again(&self, key: &Key) -> Option<Flight> {
+        match self.begin(key) {
+            Takeoff::First(flight) => Some(flight),
+            Takeoff::Wait(_) | Takeoff::Alone => None,
+        }
     }
 
     /// The answer to this was kept after all.
     pub fn is_kept(&self, key: &Key) {
-        let mut open = self.0.borrow_mut();
-        if !open.futile.is_empty() {
-            let hash = open.hashes.hash_one(key);
-            open.futile.remove(&hash);
-        }
+        let hash = self.0.hashes.hash_one(key);
+        self.0.part(hash).futile.remove(&hash);
     }
 }
 
-impl<B> Flight<B> {
+impl Flight {
     /// The answer is kept: who waits finds it.
     pub fn kept(mut self) {
         self.is_kept = true;
     }
 }
 
-impl<B> Drop for Flight<B> {
+impl Drop for Flight {
     fn drop(&mut self) {
-        let mut open = self.open.borrow_mut();
+        let mut part = self.sky.part(self.hash);
         if !self.is_kept {
-            if open.futile.len() >= MOST_FUTILE {
-                open.futile.clear();
+            if part.futile.len() >= MOST_FUTILE {
+                part.futile.clear();
             }
-            let hash = open.hashes.hash_one(&self.key);
-            open.futile.insert(hash);
+            part.futile.insert(self.hash);
         }
-        let bell = open.bells.remove(&self.key);
-        drop(open);
-        if let Some(bell) = bell {
-            (self.landed)(&bell);
+        let waiting = part.under_way.remove(&self.key);
+        drop(part);
+        let wakers = waiting.map(|waiting| {
+            let mut waiting = lock(&waiting);
+            waiting.has_landed = true;
+            std::mem::take(&mut waiting.wakers)
+        });
+        wakers.into_iter().flatten().flatten().for_each(Waker::wake);
+    }
+}
+
+impl Future for Landing {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let mut waiting = lock(&this.waiting);
+        if waiting.has_landed {
+            return Poll::Ready(());
+        }
+        let waker = Some(context.waker().clone());
+        if let Some(place) = this.place {
+            waiting.wakers[place] = waker;
+        } else {
+            this.place = Some(waiting.wakers.len());
+            waiting.wakers.push(waker);
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        let Some(place) = self.place else { return };
+        if let Some(waker) = lock(&self.waiting).wakers.get_mut(place) {
+            *waker = None;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
 
     use super::*;
     use crate::key::{Asker, Command, Settings};
 
-    #[test]
-    fn the_second_waits_until_the_first_has_ended_whatever_came_of_it() {
+    fn key(text: &str) -> Key {
         let vars = BTreeMap::new();
         let asker = Asker {
             cluster: delphinus_topology::ClusterId(0),
@@ -121,26 +191,90 @@ mod tests {
             told: b"",
             capabilities: 0,
         };
-        let key = |text: &'static str| {
-            let settings = Settings { schema: None, vars: &vars };
-            Key::new(&asker, &settings, b"", Command::Query(text.as_bytes()))
-        };
-        let flights: Flights<Cell<u32>> = Flights::default();
-        let landed: fn(&Cell<u32>) = |bell| bell.set(bell.get() + 1);
-        let begin = |text| flights.begin(&key(text), landed);
+        let settings = Settings { schema: None, vars: &vars };
+        Key::new(&asker, &settings, b"", Command::Query(text.as_bytes()))
+    }
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_second_waits_until_the_first_has_ended_whatever_came_of_it() {
+        let count = Arc::new(Count::default());
+        let woken = || count.0.load(Ordering::Relaxed);
+        let waker = Waker::from(count.clone());
+        let mut context = Context::from_waker(&waker);
+        let flights = Flights::default();
+        let begin = |text: &str| flights.begin(&key(text));
         let Takeoff::First(first) = begin("a") else { panic!("nobody asks yet") };
         let Takeoff::First(other) = begin("b") else { panic!("another question") };
-        let Takeoff::Wait(bell) = begin("a") else { panic!("somebody asks") };
-        assert_eq!(bell.get(), 0);
+        let [mut one, mut late, gone] = [0; 3].map(|_| match begin("a") {
+            Takeoff::Wait(landing) => landing,
+            _ => panic!("somebody asks"),
+        });
+        let mut gone = Box::pin(gone);
+        for _ in 0..3 {
+            assert!(Pin::new(&mut one).poll(&mut context).is_pending());
+            assert!(gone.as_mut().poll(&mut context).is_pending());
+        }
+        drop(gone);
+        assert!(flights.begin_again(&key("a")).is_none(), "somebody asks already");
         first.kept();
-        assert_eq!(bell.get(), 1);
+        assert_eq!(woken(), 1, "once each, but those that have gone");
+        assert!(Pin::new(&mut one).poll(&mut context).is_ready());
+        assert!(
+            Pin::new(&mut late).poll(&mut context).is_ready(),
+            "one that began to wait after it had landed"
+        );
         let Takeoff::First(again) = begin("a") else { panic!("it has landed") };
-        let Takeoff::Wait(bell) = begin("a") else { panic!("somebody asks") };
+        let Takeoff::Wait(mut landing) = begin("a") else { panic!("somebody asks") };
+        assert!(Pin::new(&mut landing).poll(&mut context).is_pending());
         drop((again, other));
-        assert_eq!(bell.get(), 1, "also where nothing came of it");
+        assert_eq!(woken(), 2, "also where nothing came of it");
         assert!(matches!(begin("a"), Takeoff::Alone), "it was not kept the last time");
         flights.is_kept(&key("a"));
-        assert!(matches!(begin("a"), Takeoff::First(_)));
-        assert!(flights.0.borrow().bells.is_empty());
+        assert!(flights.begin_again(&key("a")).is_some());
+        assert!(flights.0.parts.iter().all(|part| lock(part).under_way.is_empty()));
+    }
+
+    #[test]
+    fn of_many_threads_one_asks_and_the_others_are_woken() {
+        let (flights, firsts) = (Flights::default(), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    struct Thread(std::thread::Thread);
+                    impl Wake for Thread {
+                        fn wake(self: Arc<Self>) {
+                            self.0.unpark();
+                        }
+                    }
+                    let waker = Waker::from(Arc::new(Thread(std::thread::current())));
+                    let mut context = Context::from_waker(&waker);
+                    for round in 0..200 {
+                        match flights.begin(&key(&round.to_string())) {
+                            Takeoff::First(flight) => {
+                                firsts.fetch_add(1, Ordering::Relaxed);
+                                std::thread::yield_now();
+                                flight.kept();
+                            }
+                            Takeoff::Wait(mut landing) => {
+                                while Pin::new(&mut landing).poll(&mut context).is_pending() {
+                                    std::thread::park();
+                                }
+                            }
+                            Takeoff::Alone => panic!("all were kept"),
+                        }
+                    }
+                });
+            }
+        });
+        assert!((200..=1600).contains(&firsts.load(Ordering::Relaxed)));
     }
 }

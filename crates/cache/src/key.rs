@@ -1,6 +1,7 @@
 //! What makes two questions the same: everything that an answer depends on beside what is stored in tables. Whole
 //! values, never hashes of them: an answer to another question would be a wrong one.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,6 +10,20 @@ use delphinus_topology::ClusterId;
 /// A question. Copies share their bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key(Arc<[u8]>);
+
+/// A question is looked for by its bytes, without a key of its own.
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&[u8]> for Key {
+    /// The question that [`Key::write`] has written.
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
 
 /// Who asks: what is the same for all questions of a session until it logs in anew.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +47,13 @@ pub struct Settings<'a> {
     pub schema: Option<&'a str>,
     /// All session variables that are not as the server has them by default.
     pub vars: &'a BTreeMap<Box<str>, Box<[u8]>>,
+}
+
+impl Settings<'_> {
+    /// As a rule they are the very same: a session prepares in the settings in which it executes.
+    fn is_same(&self, other: &Self) -> bool {
+        self.schema == other.schema && (std::ptr::eq(self.vars, other.vars) || self.vars == other.vars)
+    }
 }
 
 /// What is asked.
@@ -58,28 +80,43 @@ impl Key {
     /// The key of a question. `place`: where the answer is wanted from, in the caller's own words.
     pub fn new(asker: &Asker<'_>, settings: &Settings<'_>, place: &[u8], command: Command<'_>) -> Self {
         let mut bytes = Vec::with_capacity(512);
+        Self::write(&mut bytes, (asker, settings, place), command);
+        Self(bytes.into())
+    }
+
+    /// Writes a question into `bytes`, in the place of what is there: the same as [`Key::new`], and nothing is allocated.
+    pub fn write(
+        bytes: &mut Vec<u8>,
+        (asker, settings, place): (&Asker<'_>, &Settings<'_>, &[u8]),
+        command: Command<'_>,
+    ) {
+        bytes.clear();
         bytes.extend_from_slice(&asker.cluster.0.to_le_bytes());
         bytes.extend_from_slice(&asker.capabilities.to_le_bytes());
         bytes.extend_from_slice(&asker.rights.to_le_bytes());
-        put(&mut bytes, asker.user.as_bytes());
-        put(&mut bytes, asker.told);
-        put_settings(&mut bytes, settings);
-        put(&mut bytes, place);
+        put(bytes, asker.user.as_bytes());
+        put(bytes, asker.told);
+        put_settings(bytes, settings);
+        put(bytes, place);
         match command {
             Command::Query(text) => {
                 bytes.push(0);
-                put(&mut bytes, text);
+                put(bytes, text);
             }
             Command::Execute { text, prepared_in, types, nulls, values } => {
                 bytes.push(1);
-                put(&mut bytes, text);
-                put_settings(&mut bytes, &prepared_in);
-                put(&mut bytes, types);
-                put(&mut bytes, nulls);
-                put(&mut bytes, values);
+                put(bytes, text);
+                if prepared_in.is_same(settings) {
+                    bytes.push(0);
+                } else {
+                    bytes.push(1);
+                    put_settings(bytes, &prepared_in);
+                }
+                put(bytes, types);
+                put(bytes, nulls);
+                put(bytes, values);
             }
         }
-        Self(bytes.into())
     }
 
     /// How long it is, in bytes.
@@ -99,8 +136,11 @@ fn put_settings(bytes: &mut Vec<u8>, settings: &Settings<'_>) {
     put(bytes, settings.schema.unwrap_or_default().as_bytes());
     bytes.extend_from_slice(&(settings.vars.len() as u64).to_le_bytes());
     for (name, value) in settings.vars {
-        put(bytes, name.as_bytes());
-        put(bytes, value);
+        // Names are short.
+        let lengths = (name.len() as u64) << 48 | value.len() as u64;
+        bytes.extend_from_slice(&lengths.to_le_bytes());
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(value);
     }
 }
 
@@ -158,5 +198,14 @@ mod tests {
         let different: HashSet<_> = keys.iter().collect();
         assert_eq!(different.len(), keys.len());
         assert_eq!(keys[0], Key::new(&asker, &usual, b"", query));
+        let equal = vars(&[]);
+        let elsewhere = Settings { vars: &equal, ..usual };
+        let of_equal = Key::new(&asker, &usual, b"", execute(b"SELECT 1", elsewhere, b"", b"", b""));
+        assert_eq!(keys[13], of_equal, "equal settings are one question, wherever they are");
+        let mut written = vec![1, 2, 3];
+        Key::write(&mut written, (&asker, &usual, b""), query);
+        assert_eq!(Key::from(&written[..]), keys[0]);
+        let by_bytes = HashSet::from([keys[0].clone()]);
+        assert!(by_bytes.contains(&written[..]), "it is found by its bytes");
     }
 }

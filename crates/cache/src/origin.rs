@@ -1,10 +1,12 @@
 //! Where an answer comes from, and what can be proved of it: that it has what a session has written itself.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use delphinus_topology::BackendId;
 use delphinus_wire::gtid::GtidSet;
+
+use crate::tables::Reads;
 
 /// Where an answer comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Origin {
     pub probe: u64,
     /// The epoch of rights of the connection that it came by.
     pub rights: u64,
+    /// What it reads, where that is looked after: it has all that was written of that until it was asked for.
+    pub reads: Option<Reads>,
 }
 
 /// Something that a session has written, or may have.
@@ -46,6 +50,14 @@ pub struct Own<'a> {
 }
 
 impl Origin {
+    /// It was asked for earlier, by somebody who had kept it: what was there then is not known. False if that is earlier than can be told.
+    #[must_use]
+    pub fn grow_older(&mut self, age: Duration) -> bool {
+        let Some(began) = self.began.checked_sub(age) else { return false };
+        (self.began, self.position, self.had_all) = (began, None, false);
+        true
+    }
+
     /// True if the answer is proved to have everything that the session has written, and what it was told to find.
     ///
     /// Asked for after the last write had ended, it has that write if it comes from the backend that wrote, from one that had
@@ -67,8 +79,6 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const PRIMARY: BackendId = BackendId(0);
@@ -89,6 +99,7 @@ mod tests {
             had_all,
             probe: 1,
             rights: 0,
+            reads: None,
         };
         let wrote = |ended| Some(Write { backend: PRIMARY, ended: at(ended) });
         let five = set("0-1-5");

@@ -57,6 +57,11 @@ pub(crate) enum Command {
     /// The configuration has a section "lease" with local_backend, the virtual IPs and the cluster; it has no listener. It needs CAP_NET_ADMIN
     /// and CAP_NET_RAW. See docs/ha.md.
     Agent(RunArgs),
+    /// Relay the replication stream of a server to replicas, without a proxy.
+    ///
+    /// The configuration has a `[[relay]]` and no listener. It may have `[admin]` and `[http]`, for operators; and a `[cluster]`, if the relay
+    /// follows the primary of it. See docs/relay.md.
+    Relay(RunArgs),
     /// Virtual IPs.
     #[command(subcommand)]
     Vip(VipCommand),
@@ -182,6 +187,12 @@ pub(crate) struct DemoArgs {
     /// Which servers to start.
     #[arg(long, value_enum, default_value_t = DemoFlavor::Mariadb)]
     pub(crate) flavor: DemoFlavor,
+    /// Show high availability: two proxies that share a virtual IP, three servers and etcd, each on a machine of its own (a network
+    /// namespace), and what to kill. It needs root.
+    ///
+    /// DELPHINUS_HA is a program then that reaches the machines; without arguments it says what it does.
+    #[arg(long)]
+    pub(crate) ha: bool,
     /// Run COMMAND with `sh -c` when everything is ready, clean up, and exit with its status.
     ///
     /// Its environment has DELPHINUS_HOST, DELPHINUS_PORT, DELPHINUS_SOCKET, DELPHINUS_USER, DELPHINUS_PASSWORD,
@@ -189,6 +200,9 @@ pub(crate) struct DemoArgs {
     /// HTTP door, such as http://127.0.0.1:6480) with DELPHINUS_HTTP_TOKEN, and DELPHINUS_BACKENDS (a JSON list of the servers).
     #[arg(long, value_name = "COMMAND")]
     pub(crate) exec: Option<String>,
+    /// With a replication relay behind the primary, which the replicas follow. For MariaDB and MySQL. DELPHINUS_RELAY_PORT is its port.
+    #[arg(long)]
+    pub(crate) relay: bool,
     /// A configuration file whose options take the place of the demo's own; it need not be complete.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -15,8 +15,10 @@ pub(crate) fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
         DemoFlavor::Group => Flavor::Group,
     };
     let mut options = DemoOptions::new(flavor, proxy_binary);
+    options.is_ha = args.ha;
     options.exec = args.exec;
     options.config_overlay = args.config;
+    options.relay = args.relay;
     let status = run_demo(options)?;
     // The system passes on 8 bits; what does not fit can only have been a failure.
     Ok(u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from))

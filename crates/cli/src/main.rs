@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Agent(args) => run::run_agent(&args),
+        Command::Relay(args) => run::run_relay(&args),
         Command::Vip(VipCommand::Check(args)) => vip::check(&args),
         Command::Check(args) => check::check(&args),
         Command::Doctor(args) => doctor::doctor(&args),

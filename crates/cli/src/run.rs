@@ -27,6 +27,19 @@ pub(crate) fn run_agent(args: &RunArgs) -> anyhow::Result<ExitCode> {
     run(args)
 }
 
+/// The same without listeners, for relays alone.
+pub(crate) fn run_relay(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    if let (Ok(config), _) = read_text(&text_of(&args.config)?, &args.config) {
+        let file = args.config.display();
+        anyhow::ensure!(!config.relays.is_empty(), "{file}: there is no [[relay]]: write one");
+        anyhow::ensure!(
+            config.listeners.is_empty(),
+            "{file}: this command serves no clients: remove [[listener]], or use `delphinus run`"
+        );
+    }
+    run(args)
+}
+
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let text = text_of(&args.config)?;
     let (loaded, named) = read_text(&text, &args.config);

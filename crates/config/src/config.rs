@@ -19,12 +19,14 @@ mod filter;
 mod http;
 mod lease;
 mod limit;
+mod relay;
 
 pub use failover::{Account as FailoverAccount, Failover};
 pub use filter::Filter;
 pub use http::{Http, HttpToken, TokenSecret};
-pub use lease::{Lease, Vip};
+pub use lease::{Failsafe, Lease, Vip};
 pub use limit::Limit;
+pub use relay::{Relay, RelayArchive, RelayKeep, RelaySource, RelayUser};
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
 /// was; all secrets have been read.
@@ -39,7 +41,7 @@ pub struct Config {
     pub users: Vec<User>,
     /// How they prove who they are.
     pub authentication: Authentication,
-    /// The servers behind the proxy; at least one cluster, of which the first is the default.
+    /// The servers behind the proxy; at least one cluster, of which the first is the default, unless there are relays.
     pub clusters: Vec<Cluster>,
     /// What an operator wants of certain statements, in the order of the file.
     pub rules: Vec<Rule>,
@@ -59,6 +61,8 @@ pub struct Config {
     pub lease: Lease,
     /// Virtual IPs.
     pub vips: Vec<Vip>,
+    /// Replication relays.
+    pub relays: Vec<Relay>,
     /// `[sql_log]`
     pub sql_log: SqlLog,
     /// What sessions did, and what was counted.
@@ -387,6 +391,14 @@ pub struct Rule {
     pub timeout_ms: Option<u64>,
     /// Its answer may be kept for so long, milliseconds.
     pub cache_ttl_ms: Option<u64>,
+    /// When it is asked for anew, in percent of that.
+    pub cache_soft_ttl_pct: Option<u32>,
+    /// Whether one without rows is kept.
+    pub cache_empty_result: Option<bool>,
+    /// Whether one with warnings is kept.
+    pub cache_warnings: Option<bool>,
+    /// The part of the room for kept answers that is the rule's own, in percent.
+    pub cache_share_pct: Option<u32>,
     /// Whether the session may share its connection from then on.
     pub multiplex: Option<bool>,
     /// The group of mirrors that reads are sent to as well; it is not empty.

@@ -182,6 +182,7 @@ fn set(document: &mut DocumentMut, path: &str, given: Option<&Given>) -> Result<
         "limit.",
         "mirror.",
         "vip.",
+        "relay.",
         "cluster.backend.",
         "admin.user.",
         "http.token.",

@@ -31,8 +31,9 @@ pub use address::{BackendAddress, ListenAddress, Network};
 pub use clients::Clients;
 pub use config::{
     Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Failover,
-    FailoverAccount, Filter, Http, HttpToken, Lease, Limit, Listener, Mirror, Monitor, Rule, RuleTable,
-    TableName, TlsIdentity, TokenSecret, User, Vip,
+    FailoverAccount, Failsafe, Filter, Http, HttpToken, Lease, Limit, Listener, Mirror, Monitor, Relay,
+    RelayArchive, RelayKeep, RelaySource, RelayUser, Rule, RuleTable, TableName, TlsIdentity, TokenSecret,
+    User, Vip,
 };
 pub use diff::{Change, Effect, Plan};
 pub use edit::{Assigned, Edit, Given, NotEdited, Rows, edit};
@@ -46,9 +47,9 @@ pub use schema::{Activity, Authentication, Cache, Digests, Log, Pool, Proxy, Rou
 pub use secret::Secret;
 pub use value::{Fingerprint, SocketMode};
 pub use word::{
-    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery,
-    FilterAction, FilterStatement, Flavor, KillOnMove, LagSource, LeaseStore, LimitPer, ListenerMode,
-    LogFormat, LogLevel, LostTransactionError, OnLoss, ProxyProtocol, ReadBalance, Role, RuleClass,
-    RuleTarget, Scheduling, SlowLogFormat, SqlLogFlush, SqlLogFormat, SqlLogMode, TopologyKind, Unseen,
-    UserAuth, UserPlugin, VipFloating, VipRole,
+    AdminRole, AuthPlugin, AuthSource, BackendTls, CacheInvalidation, ClientTls, Compression, Consistency,
+    Discovery, FilterAction, FilterStatement, Flavor, KillOnMove, LagSource, LeaseStore, LimitPer,
+    ListenerMode, LogFormat, LogLevel, LostTransactionError, OnLoss, OnStoreLoss, ProxyProtocol, ReadBalance,
+    Role, RuleClass, RuleTarget, Scheduling, SlowLogFormat, SqlLogFlush, SqlLogFormat, SqlLogMode,
+    TopologyKind, Unseen, UserAuth, UserPlugin, VipFloating, VipRole,
 };

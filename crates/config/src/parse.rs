@@ -15,8 +15,10 @@ use crate::schema::{
 use crate::validate;
 
 mod cluster;
+mod relay;
 
 pub(crate) use cluster::{WrittenCluster, WrittenClusters};
+pub(crate) use relay::WrittenRelay;
 
 /// The keys at the top of the file.
 const SECTIONS: &[&str] = &[
@@ -39,6 +41,7 @@ const SECTIONS: &[&str] = &[
     "sql_log",
     "lease",
     "vip",
+    "relay",
     "log",
     "admin",
     "http",
@@ -60,6 +63,7 @@ pub(crate) struct WrittenFile {
     pub(crate) slow_log: Option<Written<SlowLog>>,
     pub(crate) lease: Option<Written<LeaseSection>>,
     pub(crate) vips: Rows<VipSection>,
+    pub(crate) relays: Vec<WrittenRelay>,
     pub(crate) sql_log: Option<Written<SqlLog>>,
     pub(crate) activity: Option<Written<Activity>>,
     pub(crate) log: Option<Written<Log>>,
@@ -115,6 +119,7 @@ impl WrittenFile {
         list.extend(one("slow_log", self.slow_log.as_ref()));
         list.extend(one("lease", self.lease.as_ref()));
         list.extend(each("vip", &self.vips));
+        list.extend(relay::effective(&self.relays));
         list.extend(one("sql_log", self.sql_log.as_ref()));
         list.extend(one("activity", self.activity.as_ref()));
         list.extend(one("log", self.log.as_ref()));
@@ -165,6 +170,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         slow_log: optional(root, "slow_log", mistakes),
         lease: optional(root, "lease", mistakes),
         vips: rows(root, "vip", mistakes),
+        relays: relay::read_relays(root, mistakes),
         sql_log: optional(root, "sql_log", mistakes),
         activity: optional(root, "activity", mistakes),
         log: optional(root, "log", mistakes),

@@ -94,6 +94,7 @@ mod mirror;
 mod monitor;
 mod pool;
 mod proxy;
+mod relay;
 mod routing;
 mod rule;
 mod slow_log;
@@ -118,6 +119,7 @@ pub(crate) use mirror::MirrorSection;
 pub(crate) use monitor::MonitorSection;
 pub use pool::Pool;
 pub use proxy::Proxy;
+pub(crate) use relay::{RelaySection, RelayUserSection};
 pub use routing::Routing;
 pub(crate) use rule::RuleSection;
 pub use slow_log::SlowLog;
@@ -325,6 +327,8 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<SlowLog>(),
         chapter::<LeaseSection>(),
         chapter::<VipSection>(),
+        chapter::<RelaySection>(),
+        chapter::<RelayUserSection>(),
         chapter::<SqlLog>(),
         chapter::<Activity>(),
         chapter::<AdminSection>(),

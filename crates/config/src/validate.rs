@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::config::{AdminUser, Config};
 use crate::environment::Environment;
 use crate::mistake::{Mistakes, Span};
-use crate::parse::{Rows, WrittenFile};
+use crate::parse::{Rows, WrittenCluster, WrittenFile};
 use crate::schema::{AdminUserSection, Log, Proxy, SlowLog, SqlLog, Written};
 use crate::secret::Secret;
 use crate::word::AuthSource;
@@ -26,6 +26,7 @@ mod limits;
 mod listener;
 mod monitor;
 mod password;
+mod relay;
 mod rule;
 mod trust;
 mod user;
@@ -53,14 +54,18 @@ pub(crate) fn validate(
     let asks_backend = authentication.as_ref().is_some_and(|one| one.auth == AuthSource::Backend);
     check.refuse_sockets_where_asked(&file.users, &file.clusters, asks_backend);
     let names = check.choices(&file);
-    let is_agent = file.lease.as_ref().is_some_and(|lease| lease.value.local_backend.is_some());
+    let is_relay = !file.relays.is_empty();
+    // Neither needs clients.
+    let is_agent = is_relay || file.lease.as_ref().is_some_and(|lease| lease.value.local_backend.is_some());
     let listeners = check.listeners(file.listeners, &names, is_agent);
     let users = check.users(&file.users, &names, asks_backend || is_agent);
     check.backends(&file.clusters);
     let count = file.clusters.list.len();
+    let relays_at = |one: &WrittenCluster| one.failover.as_ref().map(|row| row.at("relays").clone());
+    let relays_at: Vec<_> = file.clusters.list.iter().map(relays_at).collect();
     let clusters: Vec<_> = file.clusters.list.into_iter().filter_map(|one| check.cluster(one)).collect();
     // Of clusters that could not be read it cannot be said which groups they have.
-    let are_all = clusters.len() == count && count > 0;
+    let are_all = clusters.len() == count && (count > 0 || is_relay);
     let mirrors = check.mirrors(file.mirrors);
     let rules = if are_all { check.rules(file.rules, &listeners, (&clusters, &mirrors)) } else { Vec::new() };
     let filters = check.filters(file.filters, &clusters);
@@ -69,6 +74,11 @@ pub(crate) fn validate(
     let limits = check.limits(file.limits, &clusters);
     let lease = if are_all { file.lease.map(|written| check.lease(&written, &clusters)) } else { None };
     let vips = check.vips(&file.vips, lease.as_ref());
+    let relays = check.relays(&file.relays, &names, &clusters);
+    if are_all && relays.len() == file.relays.len() {
+        check.cache_stream(file.cache.as_ref(), &clusters, &relays);
+        check.failover_relays(&relays_at, &clusters, &relays);
+    }
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
     let http = file.http.as_ref().map(|written| check.http(written, &file.http_tokens));
@@ -90,6 +100,7 @@ pub(crate) fn validate(
         slow_log: slow_log?,
         lease: lease?,
         vips,
+        relays,
         sql_log: sql_log?,
         activity: file.activity?.value,
         log: log?,

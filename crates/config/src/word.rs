@@ -58,10 +58,19 @@ words! {
         /// It promotes whoever has received most.
         Proceed = "proceed",
     }
+    /// What becomes of what a process holds when it loses the lease store.
+    OnStoreLoss {
+        /// It is given up in time.
+        Release = "release",
+        /// It stays as long as all other members promise to take nothing over.
+        Failsafe = "failsafe",
+    }
     /// In which store processes agree who has what.
     LeaseStore {
         /// An etcd cluster.
         Etcd = "etcd",
+        /// The servers themselves: rows in their group.
+        Group = "group",
         /// This process decides alone.
         Local = "local",
     }
@@ -272,6 +281,17 @@ words! {
         LeastConnections = "least_connections",
         /// The one that answers soonest.
         LeastLatency = "least_latency",
+        /// The same one for the same text.
+        Hash = "hash",
+    }
+    /// What ends answers that are kept, beside their TTL.
+    CacheInvalidation {
+        /// Nothing.
+        None = "none",
+        /// Writes through this process.
+        OwnWrites = "own_writes",
+        /// All writes of the primary.
+        Stream = "stream",
     }
     /// Where a rule sends reads.
     RuleTarget {

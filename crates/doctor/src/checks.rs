@@ -2,6 +2,7 @@
 
 mod alike;
 mod file;
+mod relays;
 mod replication;
 mod rights;
 mod room;
@@ -14,6 +15,7 @@ pub(crate) fn all(facts: &Facts<'_>) -> Vec<Finding> {
     let checks = [
         servers::check,
         replication::check,
+        relays::check,
         rights::check,
         room::check,
         alike::check,

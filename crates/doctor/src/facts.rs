@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use delphinus_config::{Backend, BackendAddress, Cluster, Config, Role, TopologyKind};
+use delphinus_config::{Backend, BackendAddress, Cluster, Config, RelaySource, Role, TopologyKind};
 
 /// Everything that is known.
 #[derive(Debug)]
@@ -13,6 +13,19 @@ pub struct Facts<'a> {
     pub machine: Machine,
     /// The servers of all clusters, in the order of the file.
     pub servers: Vec<Server>,
+    /// The servers that relays replicate from, or may have to.
+    pub sources: Vec<Source>,
+}
+
+/// A server that a relay replicates from: its own, or a backend of the cluster whose primary it follows.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The place of the relay in the file.
+    pub relay: usize,
+    /// The place of the cluster and of the backend in it; `None`: the relay's own `source`.
+    pub backend: Option<(usize, usize)>,
+    /// What it has said to the relay's user, or why it has not: variables, status, grants.
+    pub answer: Result<Answer, String>,
 }
 
 /// Where the proxy runs.
@@ -63,6 +76,8 @@ pub struct Answer {
     pub grants: Vec<String>,
     /// Why the members of its group cannot be read, where the topology needs them.
     pub group_unseen: Option<String>,
+    /// Variables of semi-sync that were set while it runs, and not for its next start.
+    pub set_by_hand: Vec<String>,
     /// The heartbeat's table is there; `None`: there is no heartbeat, or it cannot be seen.
     pub has_heartbeat: Option<bool>,
 }
@@ -110,6 +125,39 @@ impl Facts<'_> {
             1 => format!("backend {name}"),
             _ => format!("backend {name} of {}", self.cluster(server).name),
         }
+    }
+
+    /// `source db1:3306`, or `backend db1`.
+    pub(crate) fn source_name(&self, source: &Source) -> String {
+        match (source.backend, &self.config.relays[source.relay].source) {
+            (Some((cluster, backend)), _) => {
+                let cluster = &self.config.clusters[cluster];
+                format!("backend {}", cluster.backends[backend].name)
+            }
+            (None, RelaySource::Server(server)) => format!("source {}", server.name),
+            (None, RelaySource::Cluster(cluster)) => {
+                format!("cluster {}", self.config.clusters[*cluster].name)
+            }
+        }
+    }
+
+    /// How many relays of the file that acknowledge have this source.
+    pub(crate) fn relays_of(&self, source: &Source) -> u64 {
+        let its = &self.config.relays[source.relay].source;
+        let is_same = |other: &RelaySource| match (its, other) {
+            (RelaySource::Cluster(one), RelaySource::Cluster(other)) => one == other,
+            (RelaySource::Server(one), RelaySource::Server(other)) => one.address == other.address,
+            _ => false,
+        };
+        self.config.relays.iter().filter(|relay| relay.semi_sync && is_same(&relay.source)).count() as u64
+    }
+
+    /// True if a relay of the file acknowledges the primary of this cluster.
+    pub(crate) fn has_acker(&self, cluster: usize) -> bool {
+        self.config
+            .relays
+            .iter()
+            .any(|relay| relay.semi_sync && relay.source == RelaySource::Cluster(cluster))
     }
 
     /// The servers that have answered, with what they said.

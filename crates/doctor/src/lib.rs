@@ -10,6 +10,7 @@
 //! | what each server has to have | `checks/servers` |
 //! | what servers of a cluster have to have in common | `checks/alike` |
 //! | replication, semi-sync, read_only, lag | `checks/replication` |
+//! | sources of relays: rights, GTIDs, TLS, strong synchronisation | `checks/relays` |
 //! | what the monitor's user may do | `checks/rights` |
 //! | passwords, TLS | `checks/security` |
 
@@ -17,7 +18,7 @@ mod checks;
 mod facts;
 mod finding;
 
-pub use facts::{Answer, Channel, Facts, Machine, Replication, Server, UserLogin};
+pub use facts::{Answer, Channel, Facts, Machine, Replication, Server, Source, UserLogin};
 pub use finding::{Finding, Severity};
 
 /// Everything that is wrong: the worst first, then in the order of the checks.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::http::StatusCode;
 use axum::response::Response;
-use delphinus_admin::{ClusterReadiness, Readiness};
+use delphinus_admin::{ClusterReadiness, Readiness, RelayReadiness};
 use delphinus_net::rt;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub(crate) async fn healthz(Extension(visit): Extension<Visit>) -> Result<Respon
     Ok(reply::json(StatusCode::OK, "{\"status\":\"ok\"}\n".to_owned()))
 }
 
-/// It can serve statements of clients.
+/// It can serve statements of clients; with relays only, replicas.
 pub(crate) async fn readyz(Extension(visit): Extension<Visit>) -> Result<Response, Problem> {
     let readiness = of_console(&visit, delphinus_admin::Console::readiness).await?;
     let is_ready = readiness.reasons.is_empty();
@@ -39,11 +39,13 @@ async fn of_console<T: Send + 'static>(
     rt::timeout(LIMIT, asked).await.ok_or_else(silent)?
 }
 
-fn body(Readiness { reasons, clusters }: &Readiness) -> Value {
+fn body(Readiness { reasons, clusters, relays }: &Readiness) -> Value {
+    let relay = |RelayReadiness { name, state, has_log }: &RelayReadiness| json!({ "name": name, "ready": has_log, "state": state });
     let cluster = |ClusterReadiness { name, reason, is_writable }: &ClusterReadiness| json!({ "name": name, "ready": reason.is_none(), "writable": is_writable, "reason": reason });
     json!({
         "status": if reasons.is_empty() { "ready" } else { "not ready" },
         "reasons": reasons,
         "clusters": clusters.iter().map(cluster).collect::<Vec<_>>(),
+        "relays": relays.iter().map(relay).collect::<Vec<_>>(),
     })
 }

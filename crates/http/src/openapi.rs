@@ -87,7 +87,7 @@ fn paths() -> Value {
         } },
         "/readyz": { "get": {
             "operationId": "isReady",
-            "summary": "Statements of clients can be served",
+            "summary": "Statements of clients can be served; in a process of relays only, replicas can",
             "security": [],
             "responses": {
                 "200": { "description": "They can.", "content": media("Readiness") },

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::gateway::{Access, Gateway};
-use crate::store::{Claimed, Entry, Granted, Store, StoreError};
+use crate::store::{Claimed, Entry, Granted, Holding, Store, StoreError};
 
 /// Which etcd, and where in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +97,17 @@ impl Store for Etcd {
 
     fn delete(&mut self, key: &str) -> Result<(), StoreError> {
         self.gateway.post("/v3/kv/deleterange", &json!({"key": self.key(key)})).map(drop)
+    }
+
+    fn write_as(&mut self, key: &str, value: Option<&str>, by: &Holding) -> Result<bool, StoreError> {
+        let is_held = json!({
+            "key": self.key(&by.key), "target": "CREATE", "result": "EQUAL", "create_revision": by.epoch.to_string(),
+        });
+        let write = match value {
+            Some(value) => self.put_operation(key, value, 0),
+            None => json!({"request_delete_range": {"key": self.key(key)}}),
+        };
+        self.only_if(&is_held, &write)
     }
 
     fn list(&mut self) -> Result<Vec<Entry>, StoreError> {

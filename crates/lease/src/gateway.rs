@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use ureq::Agent;
@@ -13,6 +13,9 @@ use crate::store::StoreError;
 
 /// An answer is a list of a few short keys; one that is longer is not etcd's.
 const LONGEST_ANSWER: u64 = 4 * 1024 * 1024;
+
+/// No step of a question gets less: a limit of zero would be none.
+const LEAST: Duration = Duration::from_millis(20);
 
 /// A certificate that this process shows, and its key: PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,9 +96,14 @@ impl Gateway {
     /// Asks one endpoint after the other, within the patience for all of them together.
     pub(crate) fn post(&mut self, path: &str, body: &Value) -> Result<Value, StoreError> {
         let each = self.access.patience / u32::try_from(self.access.endpoints.len().clamp(1, 3)).unwrap_or(1);
+        let until = Instant::now() + self.access.patience;
         let mut last = String::from("no endpoint is configured");
         for _ in 0..self.access.endpoints.len() {
-            match self.ask(path, body, each) {
+            // The next question begins with the endpoint that this one has not come to.
+            if Instant::now() + LEAST > until {
+                break;
+            }
+            match self.ask(path, body, until.min(Instant::now() + each)) {
                 Ok(answer) => return Ok(answer),
                 Err(Failed::Refused(why)) => return Err(StoreError::Refused(why)),
                 Err(Failed::Unreachable(why) | Failed::Unauthenticated(why)) => last = why,
@@ -108,6 +116,10 @@ impl Gateway {
     /// Opens an answer that has no end.
     pub(crate) fn stream(&mut self, path: &str, body: &Value) -> Option<ureq::BodyReader<'static>> {
         let quiet = Duration::from_secs(20);
+        if self.log_in(Instant::now() + self.access.patience).is_err() {
+            self.at = (self.at + 1) % self.access.endpoints.len().max(1);
+            return None;
+        }
         let request = self.request(path).config().timeout_connect(Some(self.access.patience));
         let request = request.timeout_recv_response(Some(quiet)).timeout_per_read(Some(quiet)).build();
         let answer = request.send(body.to_string()).ok().filter(|answer| answer.status() == 200);
@@ -118,25 +130,25 @@ impl Gateway {
         Some(answer?.into_body().into_reader())
     }
 
-    fn ask(&mut self, path: &str, body: &Value, limit: Duration) -> Result<Value, Failed> {
-        self.log_in(limit)?;
-        match self.send(path, body, limit) {
+    fn ask(&mut self, path: &str, body: &Value, until: Instant) -> Result<Value, Failed> {
+        self.log_in(until)?;
+        match self.send(path, body, until) {
             Err(Failed::Unauthenticated(_)) if self.access.user.is_some() => {
                 self.token = None;
-                self.log_in(limit)?;
-                self.send(path, body, limit)
+                self.log_in(until)?;
+                self.send(path, body, until)
             }
             other => other,
         }
     }
 
-    fn log_in(&mut self, limit: Duration) -> Result<(), Failed> {
+    fn log_in(&mut self, until: Instant) -> Result<(), Failed> {
         let Some((name, password)) = &self.access.user else { return Ok(()) };
         if self.token.is_some() {
             return Ok(());
         }
         let who = json!({"name": name, "password": password.as_str()});
-        let answer = self.send("/v3/auth/authenticate", &who, limit)?;
+        let answer = self.send("/v3/auth/authenticate", &who, until)?;
         let token = answer["token"].as_str().unwrap_or_default().to_owned();
         self.token = Some(Zeroizing::new(token));
         Ok(())
@@ -151,7 +163,8 @@ impl Gateway {
         }
     }
 
-    fn send(&self, path: &str, body: &Value, limit: Duration) -> Result<Value, Failed> {
+    fn send(&self, path: &str, body: &Value, until: Instant) -> Result<Value, Failed> {
+        let limit = until.saturating_duration_since(Instant::now()).max(LEAST);
         let endpoint = self.access.endpoints.get(self.at).map_or("", String::as_str);
         let unreachable = |error: ureq::Error| Failed::Unreachable(format!("{endpoint}: {error}"));
         let request = self.request(path).config().timeout_global(Some(limit)).build();
@@ -176,14 +189,23 @@ impl Gateway {
     }
 }
 
+/// Trusts these authorities, and shows nothing.
+pub(crate) fn trust(ca: Option<&Path>) -> Result<TlsConfig, String> {
+    with_tls(ca, None)
+}
+
 fn tls(access: &Access) -> Result<TlsConfig, String> {
-    let roots = match &access.ca {
-        Some(path) => certificates(path)?,
-        None => Vec::new(),
-    };
     let own = match &access.certificate {
         Some(own) => Some(ClientCert::new_with_certs(&certificates(&own.cert)?, key(&own.key)?)),
         None => None,
+    };
+    with_tls(access.ca.as_deref(), own)
+}
+
+fn with_tls(ca: Option<&Path>, own: Option<ClientCert>) -> Result<TlsConfig, String> {
+    let roots = match ca {
+        Some(path) => certificates(path)?,
+        None => Vec::new(),
     };
     Ok(TlsConfig::builder()
         .provider(TlsProvider::Rustls)
@@ -215,4 +237,60 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
 
 fn key(path: &Path) -> Result<PrivateKey<'static>, String> {
     PrivateKey::from_pem(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Answers two requests, and tells their paths and tokens.
+    fn serve(listener: &TcpListener) -> Vec<(String, Option<String>)> {
+        let answer = |number: usize| if number == 0 { "{\"token\":\"t1\"}" } else { "{}" };
+        let one = |number| {
+            let (stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream);
+            let (mut path, mut token, mut length) = (String::new(), None, 0);
+            for line in reader.by_ref().lines() {
+                let line = line.unwrap();
+                match line.split_once(": ") {
+                    _ if line.is_empty() => break,
+                    None => path = line.split(' ').nth(1).unwrap().to_owned(),
+                    Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
+                        token = Some(value.to_owned());
+                    }
+                    Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                        length = value.parse().unwrap();
+                    }
+                    Some(_) => {}
+                }
+            }
+            reader.read_exact(&mut vec![0; length]).unwrap();
+            let text = answer(number);
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", text.len());
+            reader.into_inner().write_all(format!("{head}{text}").as_bytes()).unwrap();
+            (path, token)
+        };
+        (0..2).map(one).collect()
+    }
+
+    #[test]
+    fn whoever_watches_logs_in_first() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let access = Access {
+            endpoints: vec![format!("http://{}", listener.local_addr().unwrap())],
+            user: Some(("u".into(), Zeroizing::new("p".into()))),
+            ca: None,
+            certificate: None,
+            patience: Duration::from_secs(10),
+        };
+        let serving = std::thread::spawn(move || serve(&listener));
+        assert!(Gateway::new(access).unwrap().stream("/v3/watch", &json!({})).is_some());
+        let seen = serving.join().unwrap();
+        let login = ("/v3/auth/authenticate".to_owned(), None);
+        assert_eq!(seen, [login, ("/v3/watch".to_owned(), Some("t1".to_owned()))]);
+    }
 }

@@ -1,7 +1,11 @@
 //! The thread that talks to the store: renews the lease, claims the keys that are wanted, gives back those that are not, lists all. It asks
 //! one question after the other, so that what it has listed is never older than what it has done.
 
-use std::collections::{BTreeMap, VecDeque};
+mod change;
+mod claims;
+mod failsafe;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,9 +14,11 @@ use std::time::{Duration, Instant};
 
 use delphinus_topology::{BootTime, Tenure, Terms};
 
+use self::change::Change;
 use crate::clock::boot_now;
 use crate::own_file::OwnFile;
-use crate::store::{Entry, Store, StoreError};
+use crate::peers::{Failsafe, Peers};
+use crate::store::{Entry, Holding, Store, StoreError};
 use crate::view::View;
 
 /// How the lease is kept.
@@ -22,15 +28,22 @@ pub struct Settings {
     pub terms: Terms,
     /// Where the lease's number is kept, so that a process that starts again in time goes on with it.
     pub own_file: Option<PathBuf>,
+    /// How other members are asked when the store is lost; `None`: what is held is given up then.
+    pub failsafe: Option<Failsafe>,
 }
 
 /// Between two lists, if the store tells of no change.
 const LIST_PACE: Duration = Duration::from_secs(1);
+/// A list that is not older says who may be claimed.
+const FRESH: Duration = Duration::from_millis(100);
 /// After a mistake.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Called with what has become of a change of a key that stays.
 pub type Answered = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// Called when other entries were listed than before. It must not block.
+pub type Heard = Box<dyn Fn() + Send>;
 
 /// The lease of this process. Dropping it ends it: all keys are free at once.
 #[derive(Debug)]
@@ -43,6 +56,8 @@ pub struct Lease {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Held while keys are taken, so that a promise is given before or after that.
+    taking: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -52,8 +67,13 @@ struct State {
     generation: u64,
     wants: BTreeMap<String, String>,
     given_back: BTreeMap<String, u64>,
-    /// Changes of keys that stay: key, value (none deletes it), and who hears of it.
-    changes: VecDeque<(String, Option<String>, Answered)>,
+    /// Keys that this process has taken and not given back, whether the view shows it or not.
+    taken: BTreeSet<String>,
+    promises: failsafe::Promises,
+    /// Changes of keys that stay.
+    changes: VecDeque<Change>,
+    /// Whoever wants to hear of other entries.
+    listeners: Vec<Heard>,
     /// Something is to be done at once.
     bell: bool,
     stops: bool,
@@ -66,6 +86,10 @@ impl std::fmt::Debug for State {
 }
 
 impl Shared {
+    fn taking(&self) -> MutexGuard<'_, ()> {
+        self.taking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,6 +103,14 @@ impl Lease {
     pub fn start(settings: &Settings, store: Box<dyn Store>) -> io::Result<Self> {
         let own = settings.own_file.as_deref().map(OwnFile::open).transpose()?;
         let shared = Arc::new(Shared::default());
+        let peers = settings.failsafe.clone().map(|how| Peers::new(how, failsafe::patience(settings.terms)));
+        let peers = peers.transpose().map_err(io::Error::other)?;
+        if let Some(peers) = &peers {
+            let (name, address) = (&peers.settings.member, &peers.settings.address);
+            let mut state = shared.state();
+            state.wants.insert(format!("reach/{name}"), address.clone());
+            state.promises.begin(boot_now(), settings.terms.ttl);
+        }
         let keeper = Keeper {
             shared: shared.clone(),
             terms: settings.terms,
@@ -87,8 +119,12 @@ impl Lease {
             left_by_earlier: None,
             store,
             own,
+            peers,
+            listed: BTreeSet::new(),
             next_renewal: Instant::now(),
             next_list: Instant::now(),
+            listed_at: None,
+            has_failed: false,
         };
         let thread = thread::Builder::new().name("lease".into()).spawn(move || keeper.run())?;
         Ok(Self { shared, thread: Some(thread) })
@@ -99,11 +135,22 @@ impl Lease {
         self.shared.state().view.clone()
     }
 
+    /// Has `heard` called whenever other entries are listed than before.
+    pub fn listen(&self, heard: Heard) {
+        self.shared.state().listeners.push(heard);
+    }
+
     /// Waits until the view is another than at `generation`, at most so long. Returns its generation.
     pub fn wait(&self, generation: u64, limit: Duration) -> u64 {
         let is_same = |state: &mut State| state.generation == generation && !state.stops;
         let waited = self.shared.changed.wait_timeout_while(self.shared.state(), limit, is_same);
         waited.unwrap_or_else(PoisonError::into_inner).0.generation
+    }
+
+    /// Ends a `wait` at once.
+    pub fn nudge(&self) {
+        self.shared.state().generation += 1;
+        self.shared.changed.notify_all();
     }
 
     /// Holds a key as soon as it is free, until `give_up`. Another value is written into it while it is held.
@@ -123,6 +170,12 @@ impl Lease {
             state.given_back.insert(key.to_owned(), held.epoch);
             let mut view = (*state.view).clone();
             view.given_back.clone_from(&state.given_back);
+            view.forget_kept(key);
+            state.view = Arc::new(view);
+            state.generation += 1;
+        } else if state.view.is_kept(key, boot_now()) {
+            let mut view = (*state.view).clone();
+            view.forget_kept(key);
             state.view = Arc::new(view);
             state.generation += 1;
         } else if !was_wanted {
@@ -133,14 +186,23 @@ impl Lease {
 
     /// Writes a key that stays, or deletes it.
     pub fn put(&self, key: &str, value: Option<&str>, answered: Answered) {
+        self.change(Change { key: key.to_owned(), value: value.map(str::to_owned), by: None, answered });
+    }
+
+    /// The same, by the right of a key that this process holds: whoever has lost that changes nothing, also if its word comes late.
+    pub fn put_as(&self, key: &str, value: Option<&str>, by: Holding, answered: Answered) {
+        self.change(Change { key: key.to_owned(), value: value.map(str::to_owned), by: Some(by), answered });
+    }
+
+    fn change(&self, change: Change) {
         /// Operators' commands: more at a time than this are not waited for.
         const MOST: usize = 64;
         let mut state = self.shared.state();
         if state.changes.len() >= MOST {
             drop(state);
-            return answered(Err(StoreError::Unreachable("too many changes wait for it".into())));
+            return (change.answered)(Err(StoreError::Unreachable("too many changes wait for it".into())));
         }
-        state.changes.push_back((key.to_owned(), value.map(str::to_owned), answered));
+        state.changes.push_back(change);
         self.ring(&mut state);
     }
 
@@ -169,8 +231,16 @@ struct Keeper {
     left_by_earlier: Option<u64>,
     store: Box<dyn Store>,
     own: Option<OwnFile>,
+    /// The other members; none without `failsafe`.
+    peers: Option<Peers>,
+    /// Members that this process may have let into the list.
+    listed: BTreeSet<String>,
     next_renewal: Instant,
     next_list: Instant,
+    /// When all keys were listed.
+    listed_at: Option<Instant>,
+    /// A change was not made.
+    has_failed: bool,
 }
 
 impl Keeper {
@@ -187,6 +257,7 @@ impl Keeper {
             let done = self.turn();
             if let Err(error) = done {
                 self.complain(&error);
+                self.ask_to_stay();
                 self.next_list = Instant::now() + PAUSE;
             }
         }
@@ -211,11 +282,22 @@ impl Keeper {
             self.renew()?;
             self.next_renewal = Instant::now() + self.terms.pace();
         }
-        self.change_what_stays()?;
-        self.list()?;
-        if self.give_back()? | self.claim()? {
+        if std::mem::take(&mut self.has_failed) {
+            // Changes that fail again and again do not keep it from seeing that it holds what it holds.
             self.list()?;
         }
+        // Other members wait for what is given back, and see by it that they may claim.
+        let has_given = self.give_back().inspect_err(|_| self.has_failed = true)?;
+        self.change_what_stays()?;
+        // What was listed just now is claimed at once: the store says no if it is not free any more.
+        let is_fresh = !has_given && self.listed_at.is_some_and(|at| at.elapsed() < FRESH);
+        if !is_fresh {
+            self.list()?;
+        }
+        if self.claim()? || is_fresh {
+            self.list()?;
+        }
+        self.write_list()?;
         self.next_list = Instant::now() + LIST_PACE;
         Ok(())
     }
@@ -245,7 +327,14 @@ impl Keeper {
             self.lease = 0;
             self.tenure.lost();
             self.next_renewal = Instant::now();
-            self.shared.state().given_back.clear();
+            let mut state = self.shared.state();
+            state.given_back.clear();
+            state.taken.clear();
+            drop(state);
+            self.publish(None);
+            self.drop_changes();
+            // At once: what is kept by promises has to be taken again before a list shows that it is free.
+            return self.renew();
         }
         self.publish(None);
         Ok(())
@@ -260,60 +349,12 @@ impl Keeper {
         self.publish(None);
     }
 
-    fn change_what_stays(&mut self) -> Result<(), StoreError> {
-        // Taken one by one: what is left after a mistake is tried in the next turn.
-        while let Some((key, value, answered)) = { self.shared.state().changes.pop_front() } {
-            let done = match &value {
-                Some(value) => self.store.put(&key, value),
-                None => self.store.delete(&key),
-            };
-            answered(done.clone());
-            done?;
-        }
-        Ok(())
-    }
-
-    fn give_back(&mut self) -> Result<bool, StoreError> {
-        let (view, given_back) = {
-            let state = self.shared.state();
-            (state.view.clone(), state.given_back.clone())
-        };
-        let mut has_changed = false;
-        for (key, epoch) in given_back {
-            if view.entries.get(&key).is_some_and(|entry| entry.epoch == epoch) {
-                self.store.release(&key, epoch)?;
-                has_changed = true;
-            }
-        }
-        Ok(has_changed)
-    }
-
-    fn claim(&mut self) -> Result<bool, StoreError> {
-        let (view, wants) = {
-            let state = self.shared.state();
-            (state.view.clone(), state.wants.clone())
-        };
-        let mut has_changed = false;
-        if self.lease == 0 {
-            return Ok(false);
-        }
-        for (key, value) in wants {
-            let is_open = match view.entries.get(&key) {
-                None => true,
-                Some(entry) => view.held(&key).is_some() && entry.value != value,
-            };
-            if is_open {
-                self.store.claim(&key, &value, self.lease)?;
-                has_changed = true;
-            }
-        }
-        Ok(has_changed)
-    }
-
     fn list(&mut self) -> Result<(), StoreError> {
         let asked = boot_now();
         let entries = self.store.list()?;
+        let entries = self.take_again(entries)?;
         self.publish(Some((asked, entries)));
+        self.listed_at = Some(Instant::now());
         Ok(())
     }
 
@@ -321,10 +362,18 @@ impl Keeper {
         let mut state = self.shared.state();
         let before = state.view.clone();
         let mut view = (*before).clone();
+        // What was listed under this lease is no older than the word that the store still knows it: a key may be gone all the same.
+        if listed.is_some() || view.lease != self.lease || self.tenure.ends().is_none() {
+            view.ends = self.tenure.ends();
+        }
         view.lease = self.lease;
-        view.ends = self.tenure.ends();
+        let mut is_news = false;
         if let Some((asked, entries)) = listed {
             view.entries = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+            is_news = view.entries != before.entries;
+            state.promises.note(&view.entries);
+            state.promises.told = None;
+            view.let_go_of_others(self.peers.as_ref().map(|peers| peers.settings.member.as_str()));
             view.listed = Some(asked);
             view.trouble = None;
             if before.trouble.is_some() {
@@ -338,6 +387,9 @@ impl Keeper {
         view.given_back.clone_from(&state.given_back);
         state.view = Arc::new(view);
         state.generation += 1;
+        if is_news {
+            state.listeners.iter().for_each(|heard| heard());
+        }
         drop(state);
         self.shared.changed.notify_all();
     }
@@ -356,7 +408,8 @@ impl Keeper {
     }
 
     fn end(&mut self) {
-        for (_, _, answered) in std::mem::take(&mut self.shared.state().changes) {
+        let changes = std::mem::take(&mut self.shared.state().changes);
+        for Change { answered, .. } in changes {
             answered(Err(StoreError::Unreachable("this process stops".into())));
         }
         if self.lease != 0
@@ -371,3 +424,6 @@ impl Keeper {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

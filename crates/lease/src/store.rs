@@ -25,6 +25,15 @@ pub struct Granted {
     pub ttl: Duration,
 }
 
+/// By what right something is written: a key that was taken at that epoch, and has not been free since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    /// Which key.
+    pub key: String,
+    /// When it was taken.
+    pub epoch: u64,
+}
+
 /// What has become of a wish to hold a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claimed {
@@ -67,6 +76,19 @@ pub trait Store: Send + fmt::Debug {
 
     /// Deletes a key that stays.
     fn delete(&mut self, key: &str) -> Result<(), StoreError>;
+
+    /// Writes a key that stays, or deletes it, if `by` is still held as it was; else nothing changes. False: it is not held any more. A
+    /// store that others write to, too, has to compare and write in one go; this looks before it writes, which is enough for one process.
+    fn write_as(&mut self, key: &str, value: Option<&str>, by: &Holding) -> Result<bool, StoreError> {
+        if !self.list()?.iter().any(|entry| entry.key == by.key && entry.epoch == by.epoch) {
+            return Ok(false);
+        }
+        match value {
+            Some(value) => self.put(key, value)?,
+            None => self.delete(key)?,
+        }
+        Ok(true)
+    }
 
     /// All keys.
     fn list(&mut self) -> Result<Vec<Entry>, StoreError>;

@@ -1,6 +1,6 @@
 //! What the keeper has found, for others to read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use delphinus_topology::BootTime;
@@ -20,6 +20,8 @@ pub struct View {
     pub listed: Option<BootTime>,
     /// What is wrong with the store now.
     pub trouble: Option<String>,
+    /// Keys that this process keeps without the store, because all others have promised to take none of them; and until when.
+    kept: (BTreeSet<String>, Option<BootTime>),
     /// Epochs of keys that this process has given back, or has tried to.
     pub(crate) given_back: BTreeMap<String, u64>,
 }
@@ -47,6 +49,30 @@ impl View {
             .map(|until| Held { epoch: entry.epoch, until })
     }
 
+    /// True if the others have promised to take none of what this process holds, this key among it.
+    pub fn is_kept(&self, key: &str, now: BootTime) -> bool {
+        self.kept.1.is_some_and(|until| until > now) && self.kept.0.contains(key)
+    }
+
+    /// When what this process has ends: by the store, or by the others' promises.
+    pub fn until(&self) -> Option<BootTime> {
+        self.ends.max(self.kept.1)
+    }
+
+    pub(crate) fn stay(&mut self, keys: Vec<String>, until: BootTime) {
+        self.kept = (keys.into_iter().collect(), Some(until));
+    }
+
+    pub(crate) fn forget_kept(&mut self, key: &str) {
+        self.kept.0.remove(key);
+    }
+
+    /// What the store shows in another's name is that one's, whatever was promised.
+    pub(crate) fn let_go_of_others(&mut self, own: Option<&str>) {
+        let entries = &self.entries;
+        self.kept.0.retain(|key| entries.get(key).is_none_or(|entry| Some(entry.value.as_str()) == own));
+    }
+
     /// The keys below a folder, without its name.
     pub fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a str, &'a Entry)> {
         self.entries
@@ -56,7 +82,7 @@ impl View {
 
     /// How long the tenure lasts.
     pub fn left(&self, now: BootTime) -> Duration {
-        self.ends.map_or(Duration::ZERO, |ends| ends.since(now))
+        self.until().map_or(Duration::ZERO, |ends| ends.since(now))
     }
 }
 

@@ -27,12 +27,13 @@ mod probe;
 mod promotion;
 mod settings;
 mod stored_code;
+mod table_map;
 mod watch;
 
-pub use inquiry::Inquiry;
+pub use inquiry::{Inquiry, NamedValues, Trouble};
 pub use monitor::Monitor;
 pub use promotion::{
-    Account, Asked, Holding, Leave, LeaveTold, Line, Local, Outcome, Parts as PromotionParts, Permit,
-    Promoter, Promotion, PromotionSettings, Story, Told,
+    Account, Asked, Holding, Hooks, Leave, LeaveTold, Line, Local, Moment, Outcome, Parts as PromotionParts,
+    Permit, Promoter, Promotion, PromotionSettings, Relays as PromotionRelays, Story, Told,
 };
 pub use settings::{BackendSpec, HeartbeatSettings, Settings, Tuning};

@@ -19,6 +19,7 @@ use crate::probe::Prober;
 use crate::promotion::{self, Parts as PromotionParts, Promoter, Promotion};
 use crate::settings::Settings;
 use crate::stored_code::CodeReader;
+use crate::table_map::TableReader;
 use crate::watch::Watch;
 use delphinus_view::Positions;
 use delphinus_view::{SnapshotReader, StoredCode, TrafficReporter, channel};
@@ -86,7 +87,9 @@ impl Monitor {
         let names = Names::new(self.settings.clone(), orders, self.sender.clone());
         let naming = rt::spawn_local(names.run(stopped.clone()));
         let code = CodeReader::new(self.settings.clone(), self.reader.clone());
-        let reading = rt::spawn_local(code.run(stopped));
+        let reading = rt::spawn_local(code.run(stopped.clone()));
+        let tables = TableReader::new(self.settings.clone(), self.reader.clone());
+        let tables = rt::spawn_local(tables.run(stopped));
         let mut around = Around {
             watched: &watched,
             kind: self.settings.kind,
@@ -111,6 +114,7 @@ impl Monitor {
         }
         let _ = naming.await;
         let _ = reading.await;
+        let _ = tables.await;
     }
 
     fn start(&self, heart: Option<&Rc<Heart>>, stopped: &watch::Receiver<bool>) -> Vec<Watched> {

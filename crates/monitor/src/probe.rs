@@ -13,6 +13,7 @@ mod position;
 pub(crate) mod query;
 mod replication;
 pub(crate) mod stored_code;
+pub(crate) mod table_map;
 
 use std::cell::Cell;
 use std::rc::Rc;

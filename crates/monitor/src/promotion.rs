@@ -5,8 +5,10 @@
 //! |---|---|
 //! | what operators ask for, and when a lost primary is noticed | `promotion` |
 //! | one move from its begin to its end | `drive` |
+//! | relays that acknowledge | `relays` |
 //! | may this process act, and where is the plan kept | `leave` |
 //! | what operators are told of a server that may not come back | `rejoin` |
+//! | programs of the operators | `hooks` |
 //! | the connection to one server | `hand` |
 //! | what a server is asked | `look` |
 //! | what a step says to a server | `act` |
@@ -16,9 +18,11 @@ mod act;
 mod door;
 mod drive;
 mod hand;
+mod hooks;
 mod leave;
 mod look;
 mod rejoin;
+mod relays;
 mod settings;
 mod story;
 
@@ -35,7 +39,9 @@ use crate::settings::Settings;
 use drive::Driver;
 
 pub use door::{Asked, Outcome, Promotion};
+pub use hooks::{Hooks, Moment};
 pub use leave::{Leave, Local, Permit, Told as LeaveTold};
+pub use relays::Relays;
 pub use settings::{Account, PromotionSettings};
 pub use story::{Line, Story, Told};
 
@@ -55,6 +61,12 @@ pub struct Parts {
     pub holding: Rc<dyn Holding>,
     /// The right to act.
     pub leave: Rc<dyn Leave>,
+    /// Relays that acknowledge.
+    pub relays: Rc<dyn Relays>,
+    /// Programs of the operators.
+    pub hooks: Rc<dyn Hooks>,
+    /// Rings when something has changed where `leave` looks.
+    pub news: watch::Receiver<()>,
 }
 
 /// How many requests may wait; while a move runs there are none.

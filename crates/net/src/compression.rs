@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io;
 
 use delphinus_memory::{Account, Owner, Permit};
-use delphinus_wire::compression::{Codec, CompressedLink};
+use delphinus_wire::compression::{Algorithm, Codec, CompressedLink};
 
 use crate::buffer::Buffer;
 use crate::socket::Socket;
@@ -90,6 +90,21 @@ impl CompressionLayer {
     /// True if nothing is left of what has been read.
     pub(crate) fn is_drained(&self) -> bool {
         self.taken == self.unpacked.len() && self.incoming.is_empty() && !self.has_ended
+    }
+
+    /// True if a read would find something without more from below.
+    pub(crate) fn has_more(&self) -> bool {
+        self.taken < self.unpacked.len() || CompressedLink::frame_len(self.incoming.data()).is_some()
+    }
+
+    /// What it is compressed with.
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.link.algorithm()
+    }
+
+    /// The answer to the last command is a stream without end.
+    pub(crate) fn begin_flow(&mut self) {
+        self.link.begin_flow();
     }
 
     /// Waits until a read would find something (or the end). May be dropped and begun again.

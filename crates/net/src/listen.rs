@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use delphinus_kernel::Filter;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::stream::Stream;
@@ -100,6 +101,19 @@ impl Listener {
             (Bound::Tcp(listener), _) => ListenAddress::Tcp(listener.local_addr()?),
             (Bound::Unix(_), path) => ListenAddress::Unix(path.clone().unwrap_or_default(), 0),
         })
+    }
+
+    /// Has the kernel keep out who comes to one of these addresses from now on: what opens a connection is dropped without an answer. Those
+    /// who are in, or wait to be accepted, stay. With none, all are let in.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn keep_out(&self, addresses: &[IpAddr]) -> io::Result<()> {
+        match &self.socket {
+            Bound::Tcp(listener) if addresses.is_empty() => Filter::detach(listener),
+            Bound::Tcp(listener) => Filter::no_openings(addresses).attach(listener),
+            Bound::Unix(_) => Ok(()),
+        }
     }
 
     /// Waits for the next client.

@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_kernel::Sender;
@@ -15,6 +16,9 @@ use crate::socket::{Posted, Socket};
 
 /// Larger ones are written at once, in bytes: copying them would cost more than it saves.
 pub(crate) const LARGEST: usize = 8 * 1024;
+
+/// The same of those that are not copied: what a socket takes at once. What it does not take is copied.
+const LARGEST_SHARED: usize = 64 * 1024;
 
 /// More than these do not wait, so that the first of them does not wait for ever.
 const MOST: usize = 64;
@@ -35,8 +39,26 @@ struct Outbox {
 #[derive(Debug)]
 struct Letter {
     socket: Rc<Socket>,
-    part: Range<usize>,
+    part: Part,
     is_sent: Cell<bool>,
+}
+
+/// What a letter says.
+#[derive(Debug)]
+enum Part {
+    /// These bytes of the outbox, which are copies.
+    Copied(Range<usize>),
+    /// These, which are somebody else's, too.
+    Shared(Arc<[u8]>),
+}
+
+impl Part {
+    fn of<'a>(&'a self, copied: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Copied(range) => &copied[range.clone()],
+            Self::Shared(bytes) => bytes,
+        }
+    }
 }
 
 thread_local! {
@@ -66,6 +88,14 @@ pub(crate) fn close() {
 pub(crate) fn post(socket: &Rc<Socket>, bytes: &[u8]) -> bool {
     bytes.len() <= LARGEST
         && OUTBOX.with_borrow_mut(|outbox| outbox.as_mut().is_some_and(|outbox| outbox.take(socket, bytes)))
+}
+
+/// The same without a copy, unless the socket has no room for all of them.
+#[inline]
+pub(crate) fn post_shared(socket: &Rc<Socket>, bytes: &Arc<[u8]>) -> bool {
+    bytes.len() <= LARGEST_SHARED
+        && OUTBOX
+            .with_borrow_mut(|outbox| outbox.as_mut().is_some_and(|outbox| outbox.take_shared(socket, bytes)))
 }
 
 /// True if a packet of up to `LARGEST` bytes for this socket would be taken now.
@@ -99,18 +129,41 @@ impl Outbox {
         let start = self.bytes.len();
         let part = start..start + bytes.len();
         match (socket.posted(), self.letters.last_mut()) {
-            (Posted::InOutbox, Some(last)) => last.part.end = part.end,
-            (Posted::Nothing, _) => {
-                self.letters.push(Letter { socket: socket.clone(), part, is_sent: Cell::new(false) });
-                socket.has_posted();
+            (Posted::InOutbox, Some(Letter { part: Part::Copied(last), .. })) => last.end = part.end,
+            (Posted::InOutbox, _) => {
+                // A shared one is before it: each part of a letter is one piece.
+                self.send();
+                return self.take(socket, bytes);
             }
+            (Posted::Nothing, _) => self.push(socket, Part::Copied(part)),
             _ => return false,
         }
         self.bytes.extend_from_slice(bytes);
+        self.send_if_full();
+        true
+    }
+
+    fn take_shared(&mut self, socket: &Rc<Socket>, bytes: &Arc<[u8]>) -> bool {
+        if socket.posted() == Posted::InOutbox {
+            self.send();
+        }
+        if socket.posted() != Posted::Nothing {
+            return false;
+        }
+        self.push(socket, Part::Shared(bytes.clone()));
+        self.send_if_full();
+        true
+    }
+
+    fn push(&mut self, socket: &Rc<Socket>, part: Part) {
+        self.letters.push(Letter { socket: socket.clone(), part, is_sent: Cell::new(false) });
+        socket.has_posted();
+    }
+
+    fn send_if_full(&mut self) {
         if self.letters.len() >= MOST || self.bytes.len() >= FULL {
             self.send();
         }
-        true
     }
 
     fn send(&mut self) {
@@ -118,7 +171,7 @@ impl Outbox {
         for letter in self.letters.drain(..) {
             let socket = letter.socket;
             if !letter.is_sent.get() {
-                let bytes = &self.bytes[letter.part];
+                let bytes = letter.part.of(&self.bytes);
                 socket.was_sent(bytes, socket.send_now(bytes));
             }
             if socket.posted() == Posted::Stuck {
@@ -132,7 +185,7 @@ impl Outbox {
         let Self { letters, bytes, sender } = self;
         // For one packet the ring is the longer way.
         let Some(ring) = sender.as_mut().filter(|_| letters.len() > 1) else { return };
-        let part = |at: usize| &bytes[letters[at].part.clone()];
+        let part = |at: usize| letters[at].part.of(bytes);
         let done = |at: usize, result| {
             letters[at].is_sent.set(true);
             letters[at].socket.was_sent(part(at), result);

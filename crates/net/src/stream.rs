@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::net::{TcpStream, UnixStream};
 
 use delphinus_memory::Account;
 use delphinus_wire::auth::Fingerprint;
-use delphinus_wire::compression::CompressedLink;
+use delphinus_wire::compression::{Algorithm, CompressedLink};
 
 use crate::buffer::Buffer;
 use crate::compression::{CompressionLayer, Lower};
@@ -70,6 +71,18 @@ impl Stream {
     /// True with compression.
     pub fn is_compressed(&self) -> bool {
         self.compression.is_some()
+    }
+
+    /// What it is compressed with, if it is.
+    pub fn compression(&self) -> Option<Algorithm> {
+        Some(self.compression.as_ref()?.algorithm())
+    }
+
+    /// The answer to the command that was sent is a stream without end, as a binary log: see `CompressedLink::begin_flow`.
+    pub fn begin_flow(&mut self) {
+        if let Some(layer) = &mut self.compression {
+            layer.begin_flow();
+        }
     }
 
     /// What has been written ends a result, and another one follows: with compression, packets are numbered anew.
@@ -156,7 +169,21 @@ impl Stream {
         poll(&mut socket, Some(&at_once)).is_ok() && socket[0].revents().intersects(gone)
     }
 
-    /// Appends what has arrived to `buffer`; 0 is the end of the stream.
+    /// True if more has arrived than was read, as far as that can be seen without reading: with TLS or compression it may be nothing for its
+    /// user. One system call at most.
+    pub fn has_arrived(&mut self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let has_more = self.compression.as_ref().is_some_and(|layer| layer.has_more());
+        if has_more || self.tls.as_mut().is_some_and(|tls| tls.has_plaintext()) {
+            return true;
+        }
+        let mut socket = [PollFd::new(&*self.io, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut socket, Some(&at_once)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Appends what has arrived to `buffer`; 0 is the end of the stream. Dropping the future loses the buffer, and nothing that has not
+    /// been read into it.
     #[inline]
     pub async fn read(&mut self, mut buffer: Buffer) -> (io::Result<usize>, Buffer) {
         make_room(&mut buffer);
@@ -189,6 +216,16 @@ impl Stream {
         match &mut self.tls {
             _ if self.compression.is_some() => false,
             None => outbox::post(&self.io, bytes),
+            Some(tls) => tls.post(&self.io, bytes),
+        }
+    }
+
+    /// The same without a copy where nothing encrypts or compresses.
+    #[inline]
+    pub fn post_shared(&mut self, bytes: &Arc<[u8]>) -> bool {
+        match &mut self.tls {
+            _ if self.compression.is_some() => false,
+            None => outbox::post_shared(&self.io, bytes),
             Some(tls) => tls.post(&self.io, bytes),
         }
     }

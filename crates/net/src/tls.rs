@@ -18,7 +18,10 @@ use crate::error::NetError;
 
 /// What the proxy shows to its clients.
 #[derive(Debug, Clone)]
-pub struct ServerTls(Arc<rustls::ServerConfig>);
+pub struct ServerTls {
+    config: Arc<rustls::ServerConfig>,
+    fingerprint: Fingerprint,
+}
 
 /// How the proxy connects to backends.
 #[derive(Debug, Clone)]
@@ -91,8 +94,15 @@ impl ServerTls {
             }
         };
         let key = PrivateKeyDer::from_pem_slice(key).map_err(tls_error)?;
-        let config = builder.with_single_cert(certificates(cert)?, key).map_err(tls_error)?;
-        Ok(Self(Arc::new(config)))
+        let chain = certificates(cert)?;
+        let fingerprint = Fingerprint::of(chain.first().map(AsRef::as_ref).unwrap_or_default());
+        let config = builder.with_single_cert(chain, key).map_err(tls_error)?;
+        Ok(Self { config: Arc::new(config), fingerprint })
+    }
+
+    /// The fingerprint of the certificate that is shown.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 
     /// A new certificate of its own making, as (certificate, key) in PEM: encrypts, proves nothing.
@@ -104,12 +114,12 @@ impl ServerTls {
 
     /// For libraries that make the layer themselves.
     pub(crate) fn config(&self) -> Arc<rustls::ServerConfig> {
-        self.0.clone()
+        self.config.clone()
     }
 
     /// The layer for one new client.
     pub fn layer(&self) -> Result<TlsLayer, NetError> {
-        let session = rustls::ServerConnection::new(self.0.clone()).map_err(tls_error)?;
+        let session = rustls::ServerConnection::new(self.config.clone()).map_err(tls_error)?;
         Ok(TlsLayer::new(session.into()))
     }
 }

@@ -1,6 +1,6 @@
 //! The limits on connections to one backend over all workers: of all, of those that are not reserved, and of each user.
 //! Each worker has a fair share; what one does not use others may take, and have to give back when they hold more
-//! than their share and somebody waits.
+//! than their share and a client waits. Of its share a worker gives up only what has been idle for a moment.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -367,6 +367,15 @@ impl Permit {
     /// What this worker may keep of the user's connections then.
     pub(crate) fn share_of_user(&self) -> u32 {
         self.budget.share_of(&self.claim.user)
+    }
+
+    /// True if every worker has at least one connection of the user as its share: then none starves beside one that
+    /// keeps to its own.
+    #[inline]
+    pub(crate) fn is_of_shares(&self) -> bool {
+        let budget = &self.budget;
+        let workers = u32::try_from(budget.bells.len()).unwrap_or(u32::MAX);
+        budget.max_of(&self.claim.user).min(budget.max()) >= workers
     }
 
     /// True if the permit of a connection that is closed may serve for one on this account.

@@ -13,6 +13,7 @@ use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::ConnectAttributes;
 use delphinus_wire::handshake::client::ClientLink;
+use delphinus_wire::response::Layer;
 use delphinus_wire::response::Status;
 
 use crate::asked::AskedLog;
@@ -187,6 +188,8 @@ pub struct Connection {
     /// What was agreed at login.
     pub capabilities: Capabilities,
     pub(crate) link: ClientLink,
+    /// What the other end is, if it is one of us.
+    pub peer: Layer,
     /// The state it is in.
     pub have: SessionState,
     /// Its prepared statements.

@@ -9,6 +9,7 @@ use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::compression::Algorithm;
+use delphinus_wire::response::Layer;
 
 use crate::ask::{AskError, query};
 use crate::asked::AskedLog;
@@ -48,6 +49,10 @@ const INIT: &str = "SET @@session.session_track_system_variables='*', @@session.
      @@session.character_set_results='utf8mb4', @@session.collation_connection='utf8mb4_general_ci' \
      /*!50706 , @@session.session_track_gtids=OWN_GTID */";
 
+/// The same on one of us, who reports everything to one of us unasked. A client that sets these variables is pinned there.
+const INIT_LAYER: &str = "SET @@session.character_set_client='utf8mb4', @@session.character_set_results='utf8mb4', \
+     @@session.collation_connection='utf8mb4_general_ci'";
+
 /// Opens a connection for `identity`.
 pub(crate) async fn open(
     (backend, place): (BackendId, &Place),
@@ -83,6 +88,7 @@ pub(crate) async fn open(
         buffer: Buffer::default(),
         capabilities: logged_in.capabilities,
         link: logged_in.link,
+        peer: logged_in.peer,
         have: known_state(),
         account: settings.memory.clone(),
         room: None,
@@ -187,7 +193,8 @@ pub(crate) async fn log_in_as(
 
 /// Sets what `INIT` sets, on a new connection or after COM_CHANGE_USER.
 pub(crate) async fn initialise(connection: &mut Connection, place: &Place) -> Result<(), PoolError> {
-    match query(connection, INIT).await {
+    let init = if connection.peer == Layer::None { INIT } else { INIT_LAYER };
+    match query(connection, init).await {
         Ok(_) => {
             // COM_CHANGE_USER does not touch this one.
             let multi_statements = connection.have.multi_statements;

@@ -26,7 +26,7 @@ use crate::idle::{Idle, Seat};
 use crate::memory::Memory;
 use crate::ready::save;
 use crate::rights::Epoch;
-use crate::upkeep::{KeepOpen, Kept};
+use crate::upkeep::{KeepOpen, Kept, Wanted};
 use crate::waiters::{Given, Waiters};
 
 /// What an operator sets.
@@ -121,6 +121,8 @@ pub struct Pool {
     pub(crate) kept: RefCell<Vec<Kept>>,
     closing: Cell<u32>,
     pub(crate) bell: Arc<rt::Notify>,
+    /// The bell will ring soon, for what is idle and wanted elsewhere.
+    pub(crate) looks_again: Cell<bool>,
     closed: rt::Notify,
     pub(crate) counters: Arc<ClusterCounters>,
     /// Where it is written what backends are asked.
@@ -162,6 +164,7 @@ impl Pool {
             next_id: Cell::new(0),
             closing: Cell::new(0),
             bell,
+            looks_again: Cell::new(false),
             closed: rt::Notify::new(),
             counters,
             pens: OnceCell::new(),
@@ -305,11 +308,15 @@ impl Pool {
             self.close_later(connection);
             return None;
         }
-        if pool.is_others(backend, &connection) {
+        let wanted = pool.is_wanted(backend, &connection);
+        if wanted == Wanted::Now {
             self.close_later(connection);
             return None;
         }
         if pool.waiters.borrow().is_empty() {
+            if wanted == Wanted::IfSpare {
+                self.look_again();
+            }
             return Some(pool.idle.borrow_mut().put(connection));
         }
         connection.leave();

@@ -75,6 +75,9 @@ const USUAL_SHAPE: Capabilities = Capabilities(
 );
 /// A connection that no new login may get is closed when it has been idle for so long: those who may still use it do not need it.
 const OUTDATED: Duration = Duration::from_secs(5);
+/// Of its share a worker gives up what has been idle for so long. It costs a login on both sides, and in a pool that is full the next
+/// client of this worker comes sooner than that.
+const SPARE: Duration = Duration::from_millis(10);
 /// How long nothing is opened in advance after that has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -174,16 +177,35 @@ impl Pool {
                     .give_permit((backend, &pool.budget), |claim| pool.budget.take(&pool.count, claim).ok())
         };
         while take() {}
-        let spare = pool.idle.borrow_mut().take_wanted(|connection| {
-            let permit = &connection.permit;
-            pool.budget.is_wanted_beyond(pool.waiting.get()) && permit.helps_others()
-                || permit.is_users_wanted_beyond(|claim| {
-                    pool.waiters.borrow().of_user((backend, &pool.budget), claim)
-                })
-        });
-        if let Some(connection) = spare {
-            self.close_later(connection);
+        let (now, is_too_new) = (rt::now(), Cell::new(false));
+        let spare =
+            pool.idle.borrow_mut().take_wanted(|connection| match pool.is_wanted(backend, connection) {
+                Wanted::Not => false,
+                Wanted::Now => true,
+                Wanted::IfSpare => {
+                    let is_spare = now.saturating_duration_since(connection.idle_since) >= SPARE;
+                    is_too_new.set(is_too_new.get() || !is_spare);
+                    is_spare
+                }
+            });
+        match spare {
+            Some(connection) => self.close_later(connection),
+            None if is_too_new.get() => self.look_again(),
+            None => {}
         }
+    }
+
+    /// Looks after a while whether what was idle still is, and still wanted.
+    pub(crate) fn look_again(self: &Rc<Self>) {
+        if self.looks_again.replace(true) {
+            return;
+        }
+        let this = self.clone();
+        rt::spawn_local(async move {
+            rt::sleep(SPARE).await;
+            this.looks_again.set(false);
+            this.bell.notify_one();
+        });
     }
 
     /// The identity of a user's newest session is the one that connections are opened for.
@@ -248,22 +270,38 @@ impl Pool {
     }
 }
 
+/// What becomes of a connection that comes back while clients wait in other workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// No client waits there.
+    Not,
+    /// It is given up when it has been idle for a while ([`SPARE`]).
+    IfSpare,
+    /// It is given up at once.
+    Now,
+}
+
 impl BackendPool {
-    /// True if a connection that comes back has to be given up for clients that wait in other workers.
+    /// Whether clients that wait in other workers get the place of a connection that comes back.
     #[inline]
-    pub(crate) fn is_others(&self, backend: BackendId, connection: &Connection) -> bool {
+    pub(crate) fn is_wanted(&self, backend: BackendId, connection: &Connection) -> Wanted {
         let permit = &connection.permit;
-        if self.budget.is_wanted_beyond(self.waiting.get())
-            && (self.count.get() > self.budget.share() || self.waiting.get() == 0)
-            && permit.helps_others()
+        let by_any = self.budget.is_wanted_beyond(self.waiting.get()) && permit.helps_others();
+        if by_any
+            && (self.count.get() > self.budget.share() || self.waiting.get() == 0 && !permit.is_of_shares())
         {
-            return true;
+            return Wanted::Now;
         }
         let own = |claim: &Claim| self.waiters.borrow().of_user((backend, &self.budget), claim);
-        permit.is_users_wanted_beyond(own) && {
+        let by_its_user = permit.is_users_wanted_beyond(own);
+        if by_its_user {
             let has = self.members.of_user(&connection.identity.user);
-            has > permit.share_of_user() || self.waiters.borrow().is_empty()
+            let is_last = self.waiters.borrow().is_empty() && !permit.is_of_shares();
+            if has > permit.share_of_user() || is_last {
+                return Wanted::Now;
+            }
         }
+        if by_any || by_its_user { Wanted::IfSpare } else { Wanted::Not }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Owns: the turns (spread evenly over time: weights 2 and 1 give a b a, a b a and not a a b), the primary's share, what
 //! is known of latencies. Time and load are passed in, and only where the policy needs them.
 
+mod hash;
 mod latency;
 
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ use delphinus_topology::{Backend, BackendId, Snapshot};
 
 use crate::intent::Intent;
 use crate::policy::{Policy, ReadBalance};
+use hash::by_text;
+pub use hash::number_of_text;
 use latency::Latency;
 
 /// Weights are multiplied by this, so that a slow start has steps.
@@ -55,7 +58,7 @@ impl Balance {
     /// True if [`Balance::look`] has to be called before each choice.
     #[inline]
     pub fn needs_look(&self) -> bool {
-        !matches!(self.policy.read_balance, ReadBalance::RoundRobin | ReadBalance::Weighted)
+        matches!(self.policy.read_balance, ReadBalance::LeastConnections | ReadBalance::LeastLatency)
             || !self.policy.slow_start.is_zero()
     }
 
@@ -63,6 +66,12 @@ impl Balance {
     #[inline]
     pub fn needs_latency(&self) -> bool {
         self.policy.read_balance == ReadBalance::LeastLatency
+    }
+
+    /// True if each read needs a number made from its text, as [`Intent::text`].
+    #[inline]
+    pub fn needs_text(&self) -> bool {
+        self.policy.read_balance == ReadBalance::Hash
     }
 
     /// Takes in the time, and how many connections to each backend are in use.
@@ -103,6 +112,7 @@ impl Balance {
     pub(crate) fn choose(
         &mut self,
         snapshot: &Snapshot,
+        text: u32,
         is_usable: impl Fn(&Backend) -> bool + Copy,
     ) -> Option<BackendId> {
         if self.credit.len() < snapshot.backends.len() {
@@ -114,6 +124,7 @@ impl Balance {
             ReadBalance::Weighted => self.next_of(weighty(), |_, backend| Some(backend.weight)),
             ReadBalance::RoundRobin => self.next_of(weighty(), |_, _| Some(1)),
             ReadBalance::LeastConnections | ReadBalance::LeastLatency => self.least_of(weighty),
+            ReadBalance::Hash => by_text(text, weighty()),
         };
         chosen.or_else(|| self.next_of(candidates(), |_, _| Some(1)))
     }

@@ -15,7 +15,7 @@ use delphinus_sql::{
 use delphinus_state::PinReason;
 use delphinus_topology::{Backend, BackendId, Role, Snapshot};
 
-use crate::balance::Balance;
+use crate::balance::{Balance, number_of_text};
 use crate::intent::Intent;
 use crate::plan::{Plan, Reason, Target};
 use crate::policy::Policy;
@@ -132,7 +132,9 @@ impl Explanation {
             return Way::Held(backend);
         }
         let intent = intent(question.statement, asker);
-        let intent = Intent { behind: &self.demanded.behind, wish: self.wish(), ..intent };
+        // As sessions count it: without what stands before the text.
+        let text = number_of_text(&[question.sql.trim_ascii_start()]);
+        let intent = Intent { behind: &self.demanded.behind, wish: self.wish(), text, ..intent };
         Way::Planned(plan(&intent, cluster.snapshot, &mut Balance::new(cluster.policy)))
     }
 
@@ -219,6 +221,7 @@ fn intent<'a>(statement: &Statement, asker: &'a Asker<'_>) -> Intent<'a> {
         behind: &[],
         wish: None,
         scope: asker.scope,
+        text: 0,
     }
 }
 

@@ -28,4 +28,6 @@ pub struct Intent<'a> {
     pub wish: Option<Wish<'a>>,
     /// How far replicas may be used.
     pub scope: Scope,
+    /// A number made from its text, where reads of the same text go to the same backend.
+    pub text: u32,
 }

@@ -29,7 +29,7 @@ mod rules;
 mod scope;
 mod wish;
 
-pub use balance::Balance;
+pub use balance::{Balance, number_of_text};
 pub use causality::{Behind, Demand, behind};
 pub use choice::{Arriving, ClusterChoice, Home};
 pub use explain::{Asker, Cluster, Demanded, Explanation, Question, Row, Usual, Way, explain};
@@ -42,6 +42,6 @@ pub use rescue::{
     Suspicion, Transaction, Trouble, Verdict, attempts, lost, rescue,
 };
 pub use router::{obstacle, plan};
-pub use rules::{Action, Copies, Facts, Kind, Mirror, MirrorGroup, Rule, RulePlace, Rules, When};
+pub use rules::{Action, CacheTerms, Copies, Facts, Kind, Mirror, MirrorGroup, Rule, RulePlace, Rules, When};
 pub use scope::{InReadOnly, Progress, Scope, begins_read_only, in_read_only, is_for_readers};
 pub use wish::{Place, Wish};

@@ -27,6 +27,8 @@ pub enum ReadBalance {
     LeastConnections,
     /// The one that answers soonest (peak EWMA), times its connections in use, in proportion to the weights.
     LeastLatency,
+    /// The same one for the same text, in proportion to the weights; what one takes moves only when it comes or goes.
+    Hash,
 }
 
 impl Default for Policy {

@@ -37,7 +37,7 @@ fn choose(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Pl
     if let Some(plan) = preferred(intent, snapshot, balance) {
         return plan;
     }
-    if let Some(replica) = balance.choose(snapshot, |backend| is_free_replica(backend, intent)) {
+    if let Some(replica) = balance.choose(snapshot, intent.text, |backend| is_free_replica(backend, intent)) {
         return Plan::only(Target::Replica(replica), reason_of(intent, Reason::Read));
     }
     let is_behind = |backend: &Backend| {
@@ -103,7 +103,7 @@ fn wished(wish: Wish<'_>, intent: &Intent<'_>, snapshot: &Snapshot, balance: &mu
                     && !intent.avoid.contains(&backend.id)
                     && !intent.behind.contains(&backend.id)
             };
-            let id = balance.choose(snapshot, is_usable)?;
+            let id = balance.choose(snapshot, intent.text, is_usable)?;
             let is_primary = snapshot.backend(id).is_some_and(|backend| backend.role == Role::Primary);
             Some(Plan::only(if is_primary { Target::Primary } else { Target::Replica(id) }, reason))
         }
@@ -134,7 +134,7 @@ fn beyond(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance, reaso
     };
     let replica = match intent.wish.map(Wish::place) {
         Some(Place::Among(ids)) if named(ids) => {
-            balance.choose(snapshot, |backend| ids.contains(&backend.id) && is_usable(backend))
+            balance.choose(snapshot, intent.text, |backend| ids.contains(&backend.id) && is_usable(backend))
         }
         Some(Place::Primary) if intent.scope != Scope::Replicas => None,
         None if intent.scope == Scope::ReadOnlyTransaction
@@ -142,7 +142,7 @@ fn beyond(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance, reaso
         {
             None
         }
-        _ => balance.choose(snapshot, is_usable),
+        _ => balance.choose(snapshot, intent.text, is_usable),
     };
     replica.map_or(primary, |id| Plan::only(Target::Replica(id), why))
 }

@@ -17,10 +17,12 @@ use crate::wish::Place;
 
 /// All rules, in their order. Shared by all workers, for the sake of their counts.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each looked at by itself")]
 pub struct Rules {
     ordered: Vec<Rule>,
     needs_digest: bool,
     needs_tables: bool,
+    looks_further: bool,
 }
 
 /// One rule.
@@ -91,12 +93,31 @@ pub struct Action {
     pub consistency: Option<Consistency>,
     /// Its answer may be kept for so long, and be given to who asks the same.
     pub cache_ttl: Option<Duration>,
+    /// Which of these answers are kept, and how.
+    pub cache_terms: CacheTerms,
     /// From then on the session keeps its connection.
     pub dedicates: bool,
     /// Reads are sent there, too.
     pub mirror: Option<Arc<MirrorGroup>>,
     /// It is logged.
     pub log: bool,
+}
+
+/// Which answers are kept, and when they are asked for anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheTerms {
+    /// One is asked for anew when it has lived through so much of its time, in percent; 0: when it is too old.
+    pub soft_ttl_pct: u8,
+    /// Those without rows are kept, too.
+    pub empty_results: bool,
+    /// Those with warnings are kept, too.
+    pub warnings: bool,
+}
+
+impl Default for CacheTerms {
+    fn default() -> Self {
+        Self { soft_ttl_pct: 0, empty_results: true, warnings: false }
+    }
 }
 
 /// Servers that get copies of statements, each one in its turn.
@@ -198,6 +219,12 @@ impl Rule {
         (*text != *sql).then(|| text.into_owned())
     }
 
+    /// Counts a statement that is known to match it.
+    #[inline]
+    pub fn count(&self) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// How many statements it has matched.
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
@@ -215,7 +242,19 @@ impl Rules {
         let needs = |needs: fn(&When) -> bool| ordered.iter().any(|rule| needs(&rule.when));
         let needs_digest = needs(|when| !when.digests.is_empty() || when.match_digest.is_some());
         let needs_tables = needs(|when| !when.tables.is_empty());
-        Self { ordered, needs_digest, needs_tables }
+        let looks_further = ordered.iter().any(|rule| rule.log_only)
+            || needs(|when| !when.clients.is_empty() || !when.listeners.is_empty());
+        Self { ordered, needs_digest, needs_tables, looks_further }
+    }
+
+    /// True if the same statement of the same user in the same schema always comes to the same rule, and no other rule takes note of it.
+    pub fn look_at_statements_only(&self) -> bool {
+        !self.looks_further
+    }
+
+    /// The one at this place.
+    pub fn at(&self, place: usize) -> Option<&Rule> {
+        self.ordered.get(place)
     }
 
     /// True if there are none.

@@ -51,6 +51,8 @@ pub struct ClusterSpec {
     pub max_connections: u32,
     /// Where the servers run, in their order; those that have no machine here are on 127.0.0.1.
     pub machines: Vec<Machine>,
+    /// MariaDB: the newest release that Debian has, in a private folder, instead of the machine's own.
+    pub newest: bool,
 }
 
 impl Default for ClusterSpec {
@@ -61,6 +63,7 @@ impl Default for ClusterSpec {
             extra_cnf: Vec::new(),
             max_connections: 500,
             machines: Vec::new(),
+            newest: false,
         }
     }
 }
@@ -100,7 +103,7 @@ impl Cluster {
     /// programs first if they are missing, which needs root or sudo for MariaDB.
     pub fn start(spec: &ClusterSpec, progress: &dyn Progress) -> Result<Self> {
         ensure!(spec.replicas <= 8, "at most 8 replicas, not {}", spec.replicas);
-        let programs = Arc::new(Programs::ensure(spec.flavor, progress)?);
+        let programs = Arc::new(Programs::ensure(spec.flavor, spec.newest, progress)?);
         let mut tries = TRIES;
         loop {
             tries -= 1;
@@ -127,6 +130,11 @@ impl Cluster {
     /// The client program that belongs to these servers (`mariadb` or `mysql`).
     pub fn client_program(&self) -> &std::path::Path {
         &self.programs.client
+    }
+
+    /// The server program (`mariadbd` or `mysqld`).
+    pub(crate) fn server_program(&self) -> &std::path::Path {
+        &self.programs.server
     }
 
     /// The servers as a JSON list of objects: name, role, host, port, socket, datadir, pid, root_user,

@@ -1,4 +1,4 @@
-//! MySQL 9.7 in a private folder beside the system, for machines whose Debian release has no MySQL.
+//! MySQL 9.7, and the newest MariaDB, each in a private folder beside the system, for machines whose Debian release has none.
 //!
 //! Debian's packages are taken from the suite that carries MySQL, with everything they need, libc
 //! included, and unpacked, never installed: no root is needed, and the system's libraries, packages
@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use crate::cache;
 use crate::private_apt::PrivateApt;
 use crate::progress::{Progress, step};
+use wrappers::Family;
 
 /// Changes when the folder's layout changes, so that an old folder is made anew.
 const LAYOUT: &str = "delphinus mysql prefix, layout 2";
@@ -22,8 +23,28 @@ const LAYOUT: &str = "delphinus mysql prefix, layout 2";
 /// The suite of Debian that carries MySQL.
 const SUITE: &str = "sid";
 
-/// What goes into the folder, beside all that these depend on.
-const PACKAGES: [&str; 3] = ["mysql-server-core", "mysql-client-core", "mysql-router"];
+/// What goes into a folder, beside all that it depends on.
+struct Contents {
+    what: &'static str,
+    /// How much is downloaded, and how much it is then.
+    size: &'static str,
+    packages: &'static [&'static str],
+    family: Family,
+}
+
+const MYSQL: Contents = Contents {
+    what: "MySQL 9.7",
+    size: "about 70 MB of Debian packages go to {} (370 MB)",
+    packages: &["mysql-server-core", "mysql-client-core", "mysql-router"],
+    family: Family { server: "mysqld", names: "my", messages: "" },
+};
+
+const MARIADB: Contents = Contents {
+    what: "the newest MariaDB",
+    size: "about 40 MB of Debian packages go to {} (250 MB)",
+    packages: &["mariadb-server-core", "mariadb-client-core"],
+    family: Family { server: "mariadbd", names: "mariadb", messages: "mariadb" },
+};
 
 /// An unpacked MySQL: server, client programs and Router. It cannot be moved: the programs' wrappers
 /// hold absolute paths.
@@ -37,6 +58,15 @@ impl MySqlPrefix {
     /// Makes sure that MySQL is in `dir`, downloading about 70 MB if it is not; takes well under a
     /// millisecond if it is. Two callers at once are safe: the second waits and finds it done.
     pub fn ensure_in(dir: &Path, progress: &dyn Progress) -> Result<Self> {
+        Self::ensure_of(&MYSQL, dir, progress)
+    }
+
+    /// The same with the newest MariaDB of Debian: about 40 MB.
+    pub(crate) fn ensure_mariadb_in(dir: &Path, progress: &dyn Progress) -> Result<Self> {
+        Self::ensure_of(&MARIADB, dir, progress)
+    }
+
+    fn ensure_of(contents: &Contents, dir: &Path, progress: &dyn Progress) -> Result<Self> {
         if let Some(done) = Self::find(dir) {
             return Ok(done);
         }
@@ -46,11 +76,9 @@ impl MySqlPrefix {
         if let Some(done) = Self::find(dir) {
             return Ok(done);
         }
-        progress.note(&format!(
-            "MySQL 9.7 is not there yet: about 70 MB of Debian packages go to {} (370 MB); the system is not changed",
-            dir.display()
-        ));
-        install(dir, progress).context("MySQL cannot be unpacked")
+        let size = contents.size.replace("{}", &dir.display().to_string());
+        progress.note(&format!("{} is not there yet: {size}; the system is not changed", contents.what));
+        install(contents, dir, progress).with_context(|| format!("{} cannot be unpacked", contents.what))
     }
 
     /// The path of a program: `mysqld`, `mysql`, `mysqldump`, `mysqlbinlog`, `mysqlrouter` and so on.
@@ -80,18 +108,20 @@ impl MySqlPrefix {
     }
 }
 
-fn install(dir: &Path, progress: &dyn Progress) -> Result<MySqlPrefix> {
+fn install(contents: &Contents, dir: &Path, progress: &dyn Progress) -> Result<MySqlPrefix> {
     let done = dir.join("done");
     let _ = fs::remove_file(&done);
     let apt = PrivateApt::new(dir, "deb", SUITE)?;
     step(progress, "reading the package list", || apt.update(progress))?;
-    let packages = step(progress, "downloading MySQL", || apt.download(&PACKAGES, progress))?;
+    let packages = step(progress, &format!("downloading {}", contents.what), || {
+        apt.download(contents.packages, progress)
+    })?;
     let root = dir.join("root");
     step(progress, &format!("unpacking {} packages", packages.len()), || {
         unpack::unpack(&packages, &root)?;
         apt.remove()
     })?;
-    let version = step(progress, "trying the server", || wrappers::write(dir, &root))?;
+    let version = step(progress, "trying the server", || wrappers::write(dir, &root, contents.family))?;
     let place = dir.to_str().context("the cache folder's name is not UTF-8")?;
     // Written under another name first: half a file would look like a complete one.
     let part = dir.join("done.part");

@@ -25,9 +25,21 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Finds the programs, and installs them when they are missing.
-    pub(crate) fn ensure(flavor: Flavor, progress: &dyn Progress) -> Result<Self> {
-        if flavor.is_mysql() { Self::mysql(progress) } else { Self::mariadb(progress) }
+    /// Finds the programs, and installs them when they are missing. `newest`: not those of the machine's own Debian release.
+    pub(crate) fn ensure(flavor: Flavor, newest: bool, progress: &dyn Progress) -> Result<Self> {
+        match flavor {
+            Flavor::MySql | Flavor::Group => Self::mysql(progress),
+            Flavor::MariaDb if newest => Self::newest_mariadb(progress),
+            Flavor::MariaDb => Self::mariadb(progress),
+        }
+    }
+
+    /// Its data directories are made by the machine's own MariaDB: the newer server brings them up to date when it starts.
+    fn newest_mariadb(progress: &dyn Progress) -> Result<Self> {
+        Self::mariadb(progress)?;
+        let prefix = MySqlPrefix::ensure_mariadb_in(&cache::cache_dir()?.join("mariadb-newest"), progress)?;
+        let (server, client) = (prefix.program("mariadbd"), prefix.program("mariadb"));
+        Ok(Self { server, client, version: prefix.version().to_owned(), has_ed25519: false })
     }
 
     fn mysql(progress: &dyn Progress) -> Result<Self> {

@@ -23,6 +23,24 @@ pub(crate) fn connect(flavor: Flavor, servers: &[Server], progress: &dyn Progres
     each(replicas, |replica| catch_up(flavor, primary, replica))
 }
 
+/// Has all replicas of a cluster, whose first server is the primary, follow a relay at this port, over TLS, and waits until they have
+/// caught up through it.
+pub(crate) fn follow_relay(flavor: Flavor, servers: &[Server], port: u16) -> Result<()> {
+    let (primary, replicas) = servers.split_first().context("a cluster has at least one server")?;
+    each(replicas, |replica| {
+        if flavor == Flavor::MariaDb {
+            replica
+                .query(&format!("STOP SLAVE; CHANGE MASTER TO MASTER_PORT={port}, MASTER_SSL=1; START SLAVE"))
+        } else {
+            replica.query(&format!(
+                "STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_PORT={port}, SOURCE_SSL=1; START REPLICA"
+            ))
+        }
+        .map(drop)
+    })?;
+    each(replicas, |replica| catch_up(flavor, primary, replica))
+}
+
 /// Lets a member that was started again join its group, and waits until it is ONLINE.
 pub(crate) fn rejoin(member: &Server, limit: Duration) -> Result<()> {
     let what = format!("{} to join its group", member.name);

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cache::cache_dir;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Machine};
 use crate::mysql_prefix::MySqlPrefix;
 use crate::process::is_root;
 use crate::progress::Silent;
@@ -23,6 +23,8 @@ const ACCOUNT: (&str, &str) = ("router", "routerpw");
 pub enum RouterPort {
     /// For reads only.
     ReadOnly,
+    /// For all statements; each goes to the primary.
+    ReadWrite,
     /// Splits reads from writes.
     Split,
 }
@@ -32,6 +34,7 @@ impl RouterPort {
     fn section(self) -> &'static str {
         match self {
             Self::ReadOnly => "routing:bootstrap_ro",
+            Self::ReadWrite => "routing:bootstrap_rw",
             Self::Split => "routing:bootstrap_rw_split",
         }
     }
@@ -40,8 +43,10 @@ impl RouterPort {
 /// Where it listens, and how many clients it takes.
 #[derive(Debug, Clone)]
 pub struct RouterPlace {
-    /// The port on 127.0.0.1.
+    /// The port, on 127.0.0.1 or on all addresses of the machine.
     pub port: u16,
+    /// Where it runs, if not here. [`Router::arguments`] are for a program that runs there.
+    pub machine: Option<Machine>,
     /// A Unix socket beside it.
     pub socket: Option<PathBuf>,
     /// The most clients.
@@ -73,8 +78,7 @@ impl Router {
         let program = prefix.program("mysqlrouter");
         let plugins = prefix.root().join("usr/lib/mysqlrouter/plugin");
         metadata::install(cluster)?;
-        bootstrap(cluster, &program, &plugins, (folder, place.max_connections))
-            .context("mysqlrouter --bootstrap fails")?;
+        bootstrap(cluster, (&program, &plugins), folder, place).context("mysqlrouter --bootstrap fails")?;
         let config = folder.join("mysqlrouter.conf");
         let text = only_section(&fs::read_to_string(&config)?, which.section(), place);
         ensure!(text.contains(which.section()), "the bootstrap wrote no section {}", which.section());
@@ -90,19 +94,23 @@ impl Router {
 
 fn bootstrap(
     cluster: &Cluster,
-    program: &Path,
-    plugins: &Path,
-    (folder, max_connections): (&Path, u32),
+    (program, plugins): (&Path, &Path),
+    folder: &Path,
+    place: &RouterPlace,
 ) -> Result<()> {
     let primary = cluster.servers.first().context("a cluster has at least one server")?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut command = Command::new(program);
+    let max_connections = place.max_connections;
+    let (mut command, address) = match &place.machine {
+        Some(machine) => (machine.command(program), "0.0.0.0"),
+        None => (Command::new(program), "127.0.0.1"),
+    };
     command
         .arg("--bootstrap")
         .arg(format!("{}@{}:{}", cluster.admin_user, primary.host, primary.port))
         .arg(format!("--directory={}", folder.display()))
         .args(["--force", "--account", ACCOUNT.0, "--account-create", "if-not-exists"])
-        .args(["--report-host", "127.0.0.1", "--conf-bind-address", "127.0.0.1", "--disable-rest"])
+        .args(["--report-host", "127.0.0.1", "--conf-bind-address", address, "--disable-rest"])
         .args(["--name", &name])
         .arg(format!("--conf-set-option=DEFAULT.plugin_folder={}", plugins.display()))
         .arg(format!("--conf-set-option=DEFAULT.max_total_connections={max_connections}"))
@@ -159,7 +167,8 @@ mod tests {
         let text = "[DEFAULT]\na=1\n\n[routing:one]\nbind_port=6446\nserver_ssl_mode=PREFERRED\n[routing:two]\nbind_port=6447\n[io]\nbind_port=3\n";
         let wanted = "[DEFAULT]\na=1\n\n[routing:one]\nbind_port=77\nsocket=/tmp/sock\nserver_ssl_mode=DISABLED\n[io]\n\
                       bind_port=3\n";
-        let place = RouterPlace { port: 77, socket: Some("/tmp/sock".into()), max_connections: 5 };
+        let place =
+            RouterPlace { port: 77, machine: None, socket: Some("/tmp/sock".into()), max_connections: 5 };
         assert_eq!(only_section(text, "routing:one", &place), wanted);
         let place = RouterPlace { socket: None, ..place };
         assert_eq!(only_section(text, "routing:one", &place), wanted.replace("socket=/tmp/sock\n", ""));

@@ -3,26 +3,40 @@
 //!
 //! No statement comes here where no rules, no hints and no listener for one kind of backend have a say.
 
+use std::any::Any;
+use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_cache::{Answer, Command, Key};
+use delphinus_cache::{Command, Group, Kept, Key, Named, Origin, Tally};
 use delphinus_net::{NetError, rt};
 use delphinus_pool::Checkout;
 use delphinus_route::{Cluster, Explanation, Question, Rule};
-use delphinus_sql::{CacheWish, Class, Consistency, Hints, Statement, Uses};
+use delphinus_sql::{CacheWish, Class, Consistency, Hints, Statement, TableName, Uses, tables};
 use delphinus_state::PinReason;
 use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::response::{Layer, PeerAge};
 use delphinus_wire::{ExecuteParams, HEADER_LEN};
 
 use crate::answer::counts_otherwise;
 use crate::client_error::{ClientError, ProxyError};
 use crate::explain::explained;
+use crate::fresh::{Depends, Ledger, TextHere};
 use crate::io::{Input, Relayed};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{
-    Around, Asking, Consulted, Deadline, Trace, check_listener, execution, hints_in, why_not_cached,
+    Answers, Around, Asking, Consulted, Copied, Deadline, Giver, Looked, Means, Refresh, Trace, Wanting,
+    check_listener, execution, hints_in, shortcut_of, why_not_cached,
 };
+
+/// A question that may be answered from the cache.
+#[derive(Debug, Clone, Copy)]
+enum Asks {
+    /// By a text that begins there in the buffer.
+    Text(usize),
+    /// By a statement that was prepared.
+    Prepared(ClientStmtId),
+}
 
 impl Session {
     /// True if [`Session::steer_statement`] has to be asked about this statement.
@@ -172,13 +186,22 @@ impl Session {
     /// What is done beside sending a statement of which something was asked.
     pub(crate) fn begin_extras(&mut self, checkout: &mut Checkout) -> Option<Deadline> {
         if self.steering.keeping.is_some() {
-            let origin = self.stand().origin(checkout.backend(), checkout.connection().rights());
+            let origin = self.origin(checkout);
             if let Some(keeping) = &mut self.steering.keeping {
-                keeping.begin(origin);
+                let is_primary = self.worker.outlook.primary() == Some(checkout.backend());
+                keeping.begin(origin, Giver { peer: checkout.connection().peer, is_primary });
             }
         }
         self.noted.is_sent();
         self.steering.begin_deadline(checkout, &self.held)
+    }
+
+    /// What an answer will have that is about to be asked for there, to be kept.
+    fn origin(&self, checkout: &mut Checkout) -> Origin {
+        let depends = self.steering.keeping.as_ref().and_then(|keeping| keeping.depends.as_ref());
+        let (ledger, rights) = (self.worker.ledger.as_ref(), checkout.connection().rights());
+        let find = || self.stand().origin(checkout.backend(), rights);
+        Ledger::origin(ledger, depends, &self.worker.outlook, find)
     }
 
     /// The same at the end of the response.
@@ -194,6 +217,9 @@ impl Session {
     }
 }
 
+/// What is kept with an answer.
+type Beside = Arc<dyn Any + Send + Sync>;
+
 /// Answers from the cache, and answers for it.
 impl Session {
     /// Answers a COM_QUERY from the cache; if it cannot, and may later, the answer that follows will be kept.
@@ -203,10 +229,22 @@ impl Session {
         text_at: usize,
         statement: &Statement,
     ) -> Result<bool, NetError> {
-        let Some(ttl) = self.cache_ttl(input, statement) else { return Ok(false) };
-        let command = Command::Query(&self.client.buffer.data()[text_at..input.held]);
-        let key = self.cache_key(command);
-        self.consult(input, key, (statement, ttl)).await
+        let Some(wanting) = self.wanting(input, statement) else { return Ok(false) };
+        let text = &self.client.buffer.data()[text_at..input.held];
+        match self.look_in_cache(Command::Query(text), &wanting) {
+            Some(Looked::Has { kept, is_due }) => {
+                if is_due {
+                    let asked = Copied::Text(text.to_vec());
+                    let depends = self.depends(input, Asks::Text(text_at));
+                    self.renew(Command::Query(text), (asked, depends), (statement, wanting, &kept));
+                }
+                self.give_long(input, statement, &kept).await
+            }
+            Some(Looked::HasNot(key, tally)) => {
+                Box::pin(self.consult((input, Asks::Text(text_at)), (key, wanting, tally), statement)).await
+            }
+            None => Ok(false),
+        }
     }
 
     /// The same for a COM_STMT_EXECUTE.
@@ -216,55 +254,202 @@ impl Session {
         (id, statement): (ClientStmtId, &Statement),
         params: Option<&ExecuteParams>,
     ) -> Result<bool, NetError> {
-        let Some(ttl) = self.cache_ttl(input, statement) else { return Ok(false) };
+        let Some(wanting) = self.wanting(input, statement) else { return Ok(false) };
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
-        let found = self.statements.look(id);
-        let command = found.and_then(|found| execution(found, payload, params));
-        let Some(key) = command.map(|command| self.cache_key(command)) else { return Ok(false) };
-        self.consult(input, key, (statement, ttl)).await
+        let Some(found) = self.statements.look(id) else { return Ok(false) };
+        let Some(command) = execution(found, payload, params) else { return Ok(false) };
+        match self.look_in_cache(command, &wanting) {
+            Some(Looked::Has { kept, is_due }) => {
+                let capabilities = self.client.capabilities;
+                if is_due && let Some(asked) = Copied::execution(found, payload, params, capabilities) {
+                    let depends = self.depends(input, Asks::Prepared(id));
+                    self.renew(command, (asked, depends), (statement, wanting, &kept));
+                }
+                self.give_long(input, statement, &kept).await
+            }
+            Some(Looked::HasNot(key, tally)) => {
+                Box::pin(self.consult((input, Asks::Prepared(id)), (key, wanting, tally), statement)).await
+            }
+            None => Ok(false),
+        }
     }
 
-    /// For how long the answer may be kept, where it may.
-    fn cache_ttl(&mut self, input: Input, statement: &Statement) -> Option<Duration> {
-        let ttl = self.steering.cache_ttl()?;
-        (input.is_whole() && self.why_not_cached(statement).is_none()).then_some(ttl)
+    /// What is wanted of the answer, where it may be kept.
+    fn wanting(&mut self, input: Input, statement: &Statement) -> Option<Wanting> {
+        let wanting = self.steering.keeps(self.settings.routing.cache)?;
+        (input.is_whole() && self.why_not_cached(statement).is_none()).then_some(wanting)
     }
 
-    fn why_not_cached(&mut self, statement: &Statement) -> Option<&'static str> {
+    pub(crate) fn why_not_cached(&mut self, statement: &Statement) -> Option<&'static str> {
+        // The key is written by what the session wants, which has to be what it began with.
+        self.state.keep_defaults(self.held.source.users.defaults(), self.held.rights);
         let level = self.stand().level();
-        why_not_cached(self.worker.answers.as_ref(), statement, &mut self.state, &self.held, level)
+        why_not_cached(self.worker.answers.as_deref(), statement, &mut self.state, &self.held, level)
     }
 
-    fn cache_key(&self, command: Command<'_>) -> Option<Key> {
+    /// `None`: an answer is there that is too large for this client, perhaps. Its own is neither looked for nor kept.
+    fn look_in_cache(&self, command: Command<'_>, wanting: &Wanting) -> Option<Looked> {
         let place = &self.steering.cache_place(self.login.listener.mode);
         let (want, capabilities) = (&self.state.want, self.client.capabilities);
         let asking = Asking { held: &self.held, want, capabilities, place };
-        Some(self.worker.answers.as_ref()?.key(&asking, command))
+        let fitness = |origin: &_| self.stand().fitness(origin);
+        let answers = self.worker.answers.as_ref()?;
+        Some(match answers.look(&asking, command, wanting, fitness) {
+            Ok((kept, _)) if !self.steering.may_give(&kept) => return None,
+            Ok((kept, is_due)) => Looked::Has { kept, is_due },
+            Err(key) => Looked::HasNot(key, self.cache_tally(answers, wanting, command)),
+        })
     }
 
-    /// Answers from the cache, or sees to it that the answer that follows is kept.
+    /// Has the question asked anew beside this session, which gets the answer that is there.
+    #[cold]
+    fn renew(
+        &self,
+        command: Command<'_>,
+        (asked, depends): (Copied, Option<Depends>),
+        (statement, wanting, older): (&Statement, Wanting, &Kept),
+    ) {
+        if self.worker.outlook.is_paused() {
+            // Nothing is sent while operators have statements wait.
+            return;
+        }
+        let Some(answers) = self.worker.answers.clone() else { return };
+        let place = &self.steering.cache_place(self.login.listener.mode);
+        let (want, capabilities) = (&self.state.want, self.client.capabilities);
+        let asking = Asking { held: &self.held, want, capabilities, place };
+        let key = answers.key(&asking, command);
+        let refresh = Refresh {
+            asked,
+            target: self.stand().plan(statement, &[]).target,
+            identity: self.held.identity.clone(),
+            rights: self.held.rights,
+            _keys: self.held.keys.clone(),
+            want: self.state.want.clone(),
+            capabilities,
+            depends,
+        };
+        let means = Means {
+            answers,
+            pool: self.worker.pool.clone(),
+            buffers: self.worker.buffers.clone(),
+            outlook: self.worker.outlook.clone(),
+            ledger: self.worker.ledger.clone(),
+        };
+        refresh.begin(means, (key, wanting), older);
+    }
+
+    /// What counts the answer to this.
+    fn cache_tally(&self, answers: &Answers, wanting: &Wanting, command: Command<'_>) -> Arc<Tally> {
+        let group = Group {
+            cluster: self.worker.cluster,
+            rule: wanting.rule.clone(),
+            schema: self.state.want.schema.as_deref().map(Arc::from),
+            digest: self.costs.digest().map(|digest| digest.0),
+        };
+        let (Command::Query(text) | Command::Execute { text, .. }) = command;
+        let named =
+            |table: TableName| Named { schema: table.schema.map(Into::into), table: table.name.into() };
+        let all = || tables(text, self.state.lex.as_read()).into_iter().map(named).collect();
+        answers.cache.tallies.of(&group, all)
+    }
+
+    /// Waits for somebody else's answer to the same question, or sees to it that the answer that follows is kept.
     async fn consult(
         &mut self,
-        input: Input,
-        key: Option<Key>,
-        (statement, ttl): (&Statement, Duration),
+        (input, asks): (Input, Asks),
+        (key, wanting, tally): (Key, Wanting, Arc<Tally>),
+        statement: &Statement,
     ) -> Result<bool, NetError> {
-        let (Some(answers), Some(key)) = (&self.worker.answers, key) else { return Ok(false) };
-        let may_be_given = |origin: &_| self.stand().may_be_given(origin);
-        match answers.consult(key, ttl, may_be_given, &self.held.spent).await {
-            Consulted::Knows(answer) => {
-                self.give(input, statement, answer).await?;
-                return Ok(true);
+        let Some(answers) = self.worker.answers.clone() else { return Ok(false) };
+        let patience = self.settings.routing.cache_wait;
+        let patience = self.steering.timeout.map_or(patience, |limit| limit.min(patience));
+        let fitness = |origin: &_| self.stand().fitness(origin);
+        let is_killed = || self.held.activity.is_killed();
+        let waits = (&self.held.spent, is_killed);
+        let rules = &self.settings.routing.rules;
+        let shortcut = self.steering.shortcut((statement, self.costs.digest()), &wanting, rules);
+        let beside = shortcut.map(|shortcut| answers.share(shortcut) as Beside);
+        match answers.consult((key, wanting, tally), fitness, patience, waits).await {
+            Consulted::Knows(kept) => return self.give(input, statement, &kept).await,
+            Consulted::Wants(mut keeping) => {
+                keeping.beside = beside;
+                keeping.depends = self.depends(input, asks);
+                self.steering.keeping = Some(keeping);
             }
-            Consulted::Wants(keeping) => self.steering.keeping = Some(keeping),
             Consulted::Nothing => {}
+            Consulted::Killed => return Err(NetError::Closed),
         }
         Ok(false)
     }
 
-    /// Gives the client an answer that was kept.
-    async fn give(&mut self, input: Input, statement: &Statement, answer: Answer) -> Result<(), NetError> {
+    /// Which tables a question reads, where that matters.
+    fn depends(&self, input: Input, asks: Asks) -> Option<Depends> {
+        let ledger = self.worker.ledger.as_ref()?;
+        let (sql, lex, schema) = match asks {
+            Asks::Text(at) => {
+                let sql = &self.client.buffer.data()[at..input.held];
+                (sql, self.state.lex.as_read(), self.state.want.schema.as_deref())
+            }
+            Asks::Prepared(id) => {
+                let key = &self.statements.look(id)?.key;
+                (
+                    &key.text()[..],
+                    self.state.lex.options_with(&key.state().vars),
+                    key.state().schema.as_deref(),
+                )
+            }
+        };
+        Some(ledger.read_by(TextHere { sql, lex, schema, has_temporary: false }))
+    }
+
+    /// Gives the client an answer that was found the long way.
+    async fn give_long(
+        &mut self,
+        input: Input,
+        statement: &Statement,
+        kept: &Kept,
+    ) -> Result<bool, NetError> {
+        if shortcut_of(kept).is_some() {
+            self.steering.is_shorter();
+        }
+        self.give(input, statement, kept).await
+    }
+
+    /// Gives the client an answer that was kept; one of us is told how old it is. False if that has no place in it.
+    async fn give(&mut self, input: Input, statement: &Statement, kept: &Kept) -> Result<bool, NetError> {
+        if self.login.peer == Layer::TellsAges {
+            let origin = &kept.answer.origin;
+            let age = rt::now().saturating_duration_since(origin.began);
+            let told = PeerAge { age, is_current: origin.reads.is_some() };
+            let Some(marked) = told.marked(&kept.answer.bytes, self.client.capabilities) else {
+                return Ok(false);
+            };
+            self.client.skip(input).await?;
+            self.is_given(statement, kept);
+            self.client.write_bytes(&marked).await?;
+            return Ok(true);
+        }
         self.client.skip(input).await?;
+        if !self.give_at_once(statement, kept) {
+            self.client.write_bytes(&kept.answer.bytes).await?;
+        }
+        Ok(true)
+    }
+
+    /// The same where the command has been read; false if the answer has to be written.
+    pub(crate) fn give_at_once(&mut self, statement: &Statement, kept: &Kept) -> bool {
+        self.is_given(statement, kept);
+        let answer = &kept.answer;
+        let is_posted = self.client.stream.post_shared(&answer.bytes);
+        if is_posted {
+            self.client.count_sent(answer.bytes.len());
+        }
+        is_posted
+    }
+
+    /// Takes in what an answer from the cache leaves.
+    fn is_given(&mut self, statement: &Statement, kept: &Kept) {
+        let answer = &kept.answer;
         if self.steering.consistency() != Some(Consistency::Eventual) {
             self.causality.was_given(&answer.origin, &self.worker.outlook.progress);
         }
@@ -273,10 +458,5 @@ impl Session {
         if counts_otherwise(statement) {
             self.held.memory.lose_rows();
         }
-        if self.client.stream.post(&answer.bytes) {
-            self.client.count_sent(answer.bytes.len());
-            return Ok(());
-        }
-        self.client.write_bytes(&answer.bytes).await
     }
 }

@@ -13,6 +13,7 @@ mod stored_code;
 mod temporary_tables;
 mod texts;
 mod tracking;
+mod uncut;
 mod user_variables;
 
 use delphinus_clients::Users;

@@ -14,6 +14,7 @@
 //! | it is sent | [`Causality::count_write`] | |
 //! | it has run | [`Causality::follow`] | `follow` |
 //! | its answer comes from the cache, or goes there | [`Causality::may_read_kept`], [`Causality::was_given`] | `kept_answer` |
+//! | what it writes, by table, ends answers that are kept | [`Causality::begin_write`], [`Causality::writes_by`] | `writing`, `ledger` |
 //! | a client asks for the token, or brings one | [`Causality::token_text`], [`Causality::read_token`] | `token` |
 //!
 //! ## Where the facts come from
@@ -31,13 +32,17 @@ mod catch_up;
 mod demand;
 mod follow;
 mod kept_answer;
+mod ledger;
 #[cfg(test)]
 mod scene;
+mod spots;
 mod token;
 mod told;
 mod touch;
+mod writing;
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use delphinus_cache::Write;
@@ -50,10 +55,13 @@ use delphinus_wire::gtid::GtidSet;
 use crate::outlook::Progress;
 
 use touch::{Touch, is_plain_write};
+use writing::Writing;
 
 pub(crate) use catch_up::Patience;
 pub(crate) use demand::Reading;
 pub(crate) use follow::Done;
+pub(crate) use ledger::{Depends, Ledger, TextHere, primary_of};
+pub use spots::spots_written;
 pub(crate) use token::Token;
 
 /// One session's demands.
@@ -82,6 +90,8 @@ pub(crate) struct Causality {
     may_commit: bool,
     /// Held while a write runs.
     write: Option<WriteUnderWay>,
+    /// What it writes, by table, where that ends answers that are kept.
+    writing: Writing,
 }
 
 /// Where the session last read, or wrote something that has no GTID.
@@ -114,11 +124,43 @@ impl Causality {
         self.must_wait.get()
     }
 
-    /// The command is sent: counts a write until the command ends.
+    /// The same by table, for a statement that has just begun: `has_autocommit`, one that is in no transaction is one.
+    pub(crate) fn begin_write(
+        &mut self,
+        ledger: &Rc<Ledger>,
+        statement: &Statement,
+        (in_transaction, has_autocommit): (bool, bool),
+    ) {
+        if !in_transaction {
+            self.writing.is_outside();
+        }
+        if self.touch == Touch::Writes {
+            self.writing.is_to_write(ledger, statement, (in_transaction || !has_autocommit, self.may_commit));
+        }
+    }
+
+    /// True if [`Self::writes_by`] has to be told the text of the statement that has begun.
     #[inline]
-    pub(crate) fn count_write(&mut self, progress: &Progress, on_replica: bool) {
-        if self.touch == Touch::Writes && !on_replica && self.write.is_none() {
-            self.write = Some(progress.write());
+    pub(crate) fn wants_text(&self) -> bool {
+        self.writing.wants_text()
+    }
+
+    /// The text of the statement that has begun.
+    #[cold]
+    pub(crate) fn writes_by(&mut self, statement: &Statement, text: TextHere<'_>) {
+        self.writing.is_told(statement, text);
+    }
+
+    /// The command is sent to this backend: counts a write until the command ends.
+    #[inline]
+    pub(crate) fn count_write(&mut self, progress: &Progress, (backend, on_replica): (BackendId, bool)) {
+        if self.touch == Touch::Writes && !on_replica {
+            if self.write.is_none() {
+                self.write = Some(progress.write());
+            }
+            if self.writing.wants_text() {
+                self.writing.begin(backend);
+            }
         }
     }
 
@@ -137,6 +179,7 @@ impl Causality {
     pub(crate) fn end_command(&mut self) {
         self.touch = Touch::Nothing;
         self.gave_up = false;
+        self.writing.end_command();
         self.write = None;
     }
 }
@@ -161,8 +204,8 @@ mod tests {
             let mut causality = Causality::default();
             causality.begin_statement(&classify(sql.as_bytes(), LexOptions::default()), false);
             let before = progress.writes();
-            causality.count_write(progress, on_replica);
-            causality.count_write(progress, on_replica);
+            causality.count_write(progress, (PRIMARY, on_replica));
+            causality.count_write(progress, (PRIMARY, on_replica));
             assert_eq!(
                 (progress.writes() - before, causality.is_writing()),
                 (u64::from(counts), counts),

@@ -60,6 +60,7 @@ mod watch;
 mod worker;
 
 pub use client_error::{ClientError, Lost, ProxyError, Steered};
+pub use fresh::spots_written;
 pub use outlook::is_hung;
 pub use rescue::{Pauses, WaitingRoom};
 pub use session::Session;

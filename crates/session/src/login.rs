@@ -26,7 +26,7 @@ use delphinus_state::{
 use delphinus_topology::{Flavor, ServerFacts};
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings};
-use delphinus_wire::response::{OkPacket, Status};
+use delphinus_wire::response::{Layer, OkPacket, SessionChanges, Status};
 use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
 
 use self::entrance::entrance;
@@ -265,14 +265,12 @@ impl Seed {
         let account = &worker.memory;
         let (room, share) = (account.open(Owner::Buffers), Share::of(account));
         let spent = Rc::new(Spent::new(self.info.clone()));
-        let client = Client::new(
-            (self.stream, self.buffer, room),
-            outcome.connection.capabilities,
-            (worker.equipment.clone(), spent.clone()),
-        );
+        let agreed = outcome.connection.capabilities;
+        let equipment = (worker.equipment.clone(), spent.clone());
+        let client = Client::new((self.stream, self.buffer, room), agreed, equipment);
         let (id, published) = (self.info.id, Published::new(self.info.clone(), worker.counters.clone()));
-        let takes_expired =
-            outcome.connection.capabilities.contains(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS);
+        let takes_expired = agreed.contains(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS);
+        let peer = Layer::of_client(&outcome.attributes, agreed);
         let held = Held {
             source: worker.source.clone(),
             activity: self.info,
@@ -298,7 +296,7 @@ impl Seed {
             published,
             just_begun: JustBegun::default(),
             status: Status::AUTOCOMMIT,
-            asked_tracking: AskedTracking::default(),
+            asked_tracking: AskedTracking::at_login(peer),
             idle_limit_s: 0,
             share,
             kept_state: None,
@@ -316,6 +314,7 @@ impl Seed {
                 listener: self.listener,
                 client_ip: self.client_ip,
                 refused_changes: 0,
+                peer,
             },
             state,
             held,
@@ -455,7 +454,9 @@ pub(crate) async fn say_welcome(
         put_packet(&mut out, packet.seq, &packet.payload);
     }
     let at = begin_packet(&mut out);
-    OkPacket { status, ..OkPacket::default() }.put(&mut out, 0, client.capabilities);
+    let told = Layer::of_client(&outcome.attributes, client.capabilities).told();
+    let changes = SessionChanges::new(&told);
+    OkPacket { status, changes, ..OkPacket::default() }.put(&mut out, 0, client.capabilities);
     end_packet(&mut out, at, outcome.next_seq);
     client.write_bytes(&out).await?;
     let level = outcome.connection.zstd_level.clamp(1, MOST_ZSTD_LEVEL);

@@ -108,7 +108,8 @@ impl Session {
 
     #[inline]
     fn send_off(&mut self, mut checkout: Checkout, input: Input) -> Result<UnderWay, Unsent> {
-        self.causality.count_write(&self.worker.outlook.progress, self.steering.on_replica);
+        let place = (checkout.backend(), self.steering.on_replica);
+        self.causality.count_write(&self.worker.outlook.progress, place);
         if !self.client.post(&mut checkout, input) {
             return Err(Unsent::Chosen(checkout));
         }

@@ -122,6 +122,12 @@ impl Outlook {
         self.balance.borrow().needs_latency()
     }
 
+    /// True if reads of the same text go to the same backend.
+    #[inline]
+    pub(crate) fn needs_text(&self) -> bool {
+        self.balance.borrow().needs_text()
+    }
+
     /// Takes in that a statement has ended.
     pub(crate) fn took(&self, backend: BackendId, began: Instant) {
         let now = rt::now();

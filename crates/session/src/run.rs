@@ -2,13 +2,15 @@
 //! what goes wrong is rescued. What commands need beside that, each says as a [`Job`].
 
 use delphinus_net::{NetError, rt};
-use delphinus_pool::Checkout;
+use delphinus_pool::{Checkout, StatementKey};
+use delphinus_route::number_of_text;
 use delphinus_sql::{Class, Effects, Statement, Why};
-use delphinus_state::{Response, Shape};
+use delphinus_state::{PinReason, Response, Shape};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
+use crate::fresh::TextHere;
 use crate::io::{Cut, Heard, Input, Relayed};
 use crate::logged::log_command;
 use crate::ordinary::Unsent;
@@ -134,7 +136,39 @@ impl Session {
         self.state.just_begun.next();
         self.held.broke_on = None;
         self.client.may_send_file = may_ask_for_file(statement);
-        self.causality.begin_statement(statement, self.state.status.contains(Status::IN_TRANS));
+        let in_transaction = self.state.status.contains(Status::IN_TRANS);
+        self.causality.begin_statement(statement, in_transaction);
+        if let Some(ledger) = &self.worker.ledger {
+            let has_autocommit = self.state.status.contains(Status::AUTOCOMMIT);
+            self.causality.begin_write(ledger, statement, (in_transaction, has_autocommit));
+        }
+    }
+
+    /// The text of the statement that has begun, where it is in the buffer, for whoever has to know which tables it writes.
+    #[inline]
+    pub(crate) fn tell_text(&mut self, statement: &Statement, text: std::ops::Range<usize>) {
+        if self.worker.outlook.needs_text() {
+            let sql = &self.client.buffer.data()[text.clone()];
+            self.steering.text = number_of_text(&[sql.trim_ascii_start()]);
+        }
+        if self.causality.wants_text() {
+            let sql = &self.client.buffer.data()[text];
+            let lex = self.state.lex.options(&self.state.want.vars);
+            let schema = self.state.want.schema.as_deref();
+            let has_temporary = self.state.pins.has(PinReason::TemporaryTable);
+            self.causality.writes_by(statement, TextHere { sql, lex, schema, has_temporary });
+        }
+    }
+
+    /// The same for one that was prepared.
+    #[inline]
+    pub(crate) fn tell_prepared(&mut self, statement: &Statement, key: &StatementKey) {
+        if self.causality.wants_text() {
+            let lex = self.state.lex.options_with(&key.state().vars);
+            let (sql, schema) = (&key.text()[..], key.state().schema.as_deref());
+            let has_temporary = self.state.pins.has(PinReason::TemporaryTable);
+            self.causality.writes_by(statement, TextHere { sql, lex, schema, has_temporary });
+        }
     }
 
     /// Carries a command to a server until there is an answer, or will be none.
@@ -223,7 +257,8 @@ impl Session {
         shape: Shape,
     ) -> Result<Relayed, Cut> {
         self.count_route();
-        self.causality.count_write(&self.worker.outlook.progress, self.steering.on_replica);
+        let place = (checkout.backend(), self.steering.on_replica);
+        self.causality.count_write(&self.worker.outlook.progress, place);
         let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
         let began = self.worker.outlook.needs_latency().then(rt::now);
         let question = if self.costs.is_running() { None } else { checkout.connection().begin_question() };

@@ -9,7 +9,7 @@ use delphinus_pool::Memory;
 use delphinus_sql::{Hints, SqlText, Statement};
 use delphinus_state::{PinReason, SessionState};
 use delphinus_wire::handshake::server::{Established, ServerSettings};
-use delphinus_wire::response::Status;
+use delphinus_wire::response::{Layer, Status};
 
 use crate::answer::{self, Answer, Sessions, TextShape};
 use crate::client_error::ProxyError;
@@ -58,6 +58,8 @@ pub(crate) struct LoginFacts {
     pub(crate) client_ip: Option<IpAddr>,
     /// How often a COM_CHANGE_USER was refused.
     pub(crate) refused_changes: u8,
+    /// What the client is, if it is one of us.
+    pub(crate) peer: Layer,
 }
 
 /// What the next user of a session needs.
@@ -111,7 +113,7 @@ impl Session {
         self.state.status = Status::AUTOCOMMIT;
         self.held.last_backend = None;
         self.state.idle_limit_s = 0;
-        self.state.asked_tracking = AskedTracking::default();
+        self.state.asked_tracking = AskedTracking::at_login(self.login.peer);
         self.costs.changes_user();
         self.reset_steering();
     }

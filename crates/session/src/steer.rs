@@ -14,16 +14,20 @@ mod rules;
 mod scope;
 mod trace;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_clients::{Limited, ResultCap};
-use delphinus_route::{Guard, RulePlace, Wish};
+use delphinus_route::{CacheTerms, Guard, RulePlace, Wish};
 use delphinus_sql::{CacheWish, Consistency, Hints, Statement, Uses};
 
 use crate::answer::own_settings::OwnSettings;
 use crate::hold::Held;
 
-pub(crate) use cache::{Answers, Asking, Consulted, Keeping, execution, why_not_cached};
+pub(crate) use cache::{
+    Answers, Asking, Consulted, Fitness, Giver, Keeping, Looked, Means, Refresh, Wanting, execution,
+    shortcut_of, values, why_not_cached,
+};
 pub(crate) use deadline::Deadline;
 pub(crate) use filters::Occasion;
 pub(crate) use hints::{hints_in, hints_of};
@@ -40,9 +44,15 @@ pub(crate) use trace::Trace;
 pub(crate) struct Steering {
     /// Something was asked about the command that runs.
     pub(crate) is_asked: bool,
+    /// A number made from the text of the command that runs, where reads go by that.
+    pub(crate) text: u32,
     wish: Option<Asked>,
     /// Whether its answer may come from the cache, or go there.
     pub(crate) cache: Option<CacheWish>,
+    /// The rule that says so, and which answers are kept for it.
+    cache_rule: Option<Box<(Arc<str>, CacheTerms)>>,
+    /// So many more questions are looked for by shortcuts.
+    shortcuts_left: u8,
     /// Its answer, which is to be kept.
     pub(crate) keeping: Option<Box<Keeping>>,
     /// How long the statement may run.
@@ -158,6 +168,7 @@ impl Steering {
             self.timeout = None;
             self.cap = None;
             self.cache = None;
+            self.cache_rule = None;
             self.keeping = None;
             self.mirror = None;
         }

@@ -65,7 +65,12 @@ impl Beside for Watch<'_> {
 
     #[inline]
     fn is_too_large(&mut self, rows: u64, bytes: u64) -> bool {
-        self.steering.cap.as_mut().is_some_and(|cap| cap.is_exceeded(rows, bytes))
+        let is_too_large = self.steering.cap.as_mut().is_some_and(|cap| cap.is_exceeded(rows, bytes));
+        if is_too_large {
+            // Its client gets a part, or an error: others may have all of it.
+            self.steering.keep_nothing();
+        }
+        is_too_large
     }
 
     fn ends_statement(&self, checkout: &mut Checkout) -> Ending {

@@ -6,13 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_cache::{Cache, Flights};
+use delphinus_cache::Cache;
 use delphinus_clients::{Limits, ListenerMode, ListenerSettings, Prover, Registry, Users};
 use delphinus_journal::Pens;
 use delphinus_memory::Account;
 use delphinus_net::{BufferPool, rt};
 use delphinus_pool::Pool;
-use delphinus_route::{Filters, Policy, Rules};
+use delphinus_route::{CacheTerms, Filters, Policy, Rules};
 use delphinus_sql::Consistency;
 use delphinus_state::SessionState;
 use delphinus_stats::Recorder;
@@ -22,6 +22,7 @@ use delphinus_view::{SnapshotReader, StoredCode};
 use delphinus_wire::auth::{Plugin, RsaKey};
 
 use crate::client_error::Lost;
+use crate::fresh::Ledger;
 use crate::hold::Source;
 use crate::io::Equipment;
 use crate::outlook::Outlook;
@@ -93,6 +94,10 @@ pub struct Routing {
     pub limits: Arc<Limits>,
     /// How old what reads find may be; `None`: what a session knows it finds, where the primary tells GTIDs.
     pub consistency: Option<Consistency>,
+    /// Which answers are kept where no rule says it.
+    pub cache: CacheTerms,
+    /// How long a statement waits for the same question of another session to be answered, before it asks, too.
+    pub cache_wait: Duration,
     /// How long a read waits on a replica for what its session has to find.
     pub consistency_timeout: Duration,
     /// A hint that cannot be obeyed is an error.
@@ -138,7 +143,9 @@ pub struct Worker {
     /// What is known of the code in the database.
     pub(crate) stored_code: Arc<StoredCode>,
     /// Answers that are kept; `None`: none are.
-    pub(crate) answers: Option<Answers>,
+    pub(crate) answers: Option<Rc<Answers>>,
+    /// Which tables are written, where that ends answers.
+    pub(crate) ledger: Option<Rc<Ledger>>,
     pub(crate) tokens: Tokens,
     /// Counts what statements cost.
     pub(crate) recorder: Recorder,
@@ -204,12 +211,13 @@ impl Worker {
             net_timeout_s: parts.settings.net_timeout_s,
             max_command: Cell::new(parts.settings.max_allowed_packet),
         });
-        let answers = parts.cache.map(|cache| Answers {
-            cache,
-            flights: Flights::default(),
-            counters: parts.counters.clone(),
-            memory: parts.memory.clone(),
-            cluster: parts.cluster,
+        let ledger = parts
+            .cache
+            .as_ref()
+            .and_then(|cache| Ledger::new(cache, parts.reader.stored_code(), parts.cluster))
+            .map(Rc::new);
+        let answers = parts.cache.map(|cache| {
+            Rc::new(Answers::new(cache, parts.counters.clone(), parts.memory.clone(), parts.cluster))
         });
         let mirrors = Mirrors::new(
             parts.pool.clone(),
@@ -225,6 +233,7 @@ impl Worker {
             users: parts.users.clone(),
             counters: parts.counters.clone(),
             failover: Cell::new(parts.settings.failover),
+            ledger: ledger.clone(),
         });
         parts.pool.log_to(parts.logs.clone());
         let (room, stopping) = (parts.waiting, parts.stopping);
@@ -248,6 +257,7 @@ impl Worker {
             stored_code,
             outlook,
             answers,
+            ledger,
             tokens: Tokens::default(),
             recorder: parts.recorder,
             logs: parts.logs,

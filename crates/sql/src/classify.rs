@@ -36,6 +36,11 @@ pub fn classify(sql: &[u8], options: LexOptions) -> Statement {
     walk(sql, options, |_| {})
 }
 
+/// True for `TRUNCATE` and nothing else.
+pub(crate) fn begins_with_truncate(sql: &[u8], options: LexOptions) -> bool {
+    crate::cursor::Cursor::new(sql, options).keyword() == Keyword::Truncate
+}
+
 /// The same, and the digest, in one reading of the text. Appends the normalised text to `out`; see [`digest`](crate::digest()).
 pub fn classify_and_digest(sql: &[u8], options: LexOptions, out: &mut Vec<u8>) -> (Statement, Digest) {
     let mut writer = Writer::new(out);
@@ -127,6 +132,8 @@ struct Classifier<'a, F, W> {
     /// It does more than to look at its session, or to change that with plain values.
     is_of_more: bool,
     nesting: u8,
+    /// Where the statement that is read ends.
+    boundary: Boundary,
 }
 
 impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
@@ -140,6 +147,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
             refused: None,
             is_of_more: false,
             nesting: 0,
+            boundary: Boundary::default(),
         }
     }
 
@@ -151,6 +159,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
         self.refused = None;
         self.is_of_more = false;
         self.nesting = 0;
+        self.boundary = Boundary::new(&self.cursor);
         let mut class = self.class();
         class = self.finish(class);
         if self.cursor.is_doubtful() {
@@ -272,30 +281,17 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
         class
     }
 
-    /// A statement that nobody here knows: it may do anything.
+    /// A statement that nobody here knows: it may do anything. A body is read where the statement has one, and where it is not before the
+    /// token here.
     fn unknown(&mut self) -> Class {
         self.refused = Some(Why::Unclassified);
         self.effects |= Effects::UNKNOWN;
-        self.scan_with_body();
-        Class::Unknown
-    }
-
-    /// The same where a body cannot begin any more, so that the next semicolon is the end.
-    fn unknown_expression(&mut self) -> Class {
-        self.refused = Some(Why::Unclassified);
-        self.effects |= Effects::UNKNOWN;
-        self.scan();
-        Class::Unknown
-    }
-
-    /// Reads to the end of the statement, over the semicolons of its body, and looks at expressions on the way.
-    fn scan_with_body(&mut self) {
-        let mut boundary = Boundary::new(&self.cursor);
-        if boundary.has_body() {
+        if self.boundary.has_body() {
             self.effects |= Effects::CALLS_ROUTINE;
-            self.skip_with(&mut boundary);
+            self.skip_body();
         }
         self.scan();
+        Class::Unknown
     }
 
     /// To the end of the statement, without looking at expressions.
@@ -305,8 +301,9 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
         }
     }
 
-    fn skip_with(&mut self, boundary: &mut Boundary) {
-        while !boundary.is_end(&self.cursor) {
+    /// The same over the semicolons of its body.
+    fn skip_body(&mut self) {
+        while !self.boundary.is_end(&self.cursor) {
             self.check_token();
             // The word is reserved: it can be nothing else.
             if self.cursor.here.is(TokenKind::Word) {
@@ -316,11 +313,15 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
                     _ => {}
                 }
             }
-            boundary.follow(&mut self.cursor);
+            self.boundary.follow(&mut self.cursor);
         }
     }
 
+    /// Moves over the token here, and never over the end of the statement.
     fn skip_token(&mut self) {
+        if self.cursor.at_end() {
+            return;
+        }
         self.check_token();
         self.check_delay();
         self.cursor.bump();

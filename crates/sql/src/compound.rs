@@ -1,10 +1,12 @@
 //! Where a statement with a body of statements ends: semicolons inside the body do not end it.
 //!
-//! Owns: counting `BEGIN .. END` and its kin in routines, triggers, events and MariaDB's top-level compound statements.
+//! Owns: which statements have a body, and counting `BEGIN .. END` and its kin in routines, triggers, events and MariaDB's top-level
+//! compound statements.
 
 use crate::cursor::Cursor;
 use crate::keyword::Keyword;
 use crate::lexer::{Token, TokenKind};
+use crate::options::Flavor;
 
 /// Nesting deeper than this is not followed; the statement then ends at its next semicolon.
 const DEPTH_MAX: u32 = 63;
@@ -104,7 +106,8 @@ fn finds_statements(cursor: &mut Cursor<'_>, is_case: bool) -> bool {
     }
 }
 
-/// Whether a statement of a body can begin after this token: also a label's colon is an operator.
+/// Whether a statement of a body can begin after this token: also a label's colon is an operator, and `FOR` ends the settings of
+/// `SET STATEMENT`.
 fn is_statement_edge(before: Token) -> bool {
     matches!(before.kind, TokenKind::Semicolon | TokenKind::Operator)
         || matches!(
@@ -116,6 +119,7 @@ fn is_statement_edge(before: Token) -> bool {
                 | Keyword::Do
                 | Keyword::Loop
                 | Keyword::Repeat
+                | Keyword::For
         )
 }
 
@@ -124,43 +128,140 @@ fn is_if_exists(ahead: Token) -> bool {
     matches!(ahead.keyword, Keyword::Exists | Keyword::Not)
 }
 
-/// Which statements have a body: decides from the first words.
-pub(crate) fn has_body(first: Keyword, ahead: Token) -> bool {
-    match first {
+/// Where the body of the statement begins whose first token is here; `None`: it has none. Decides from the first words.
+///
+/// A word that begins a block inside an expression, a name or a list of parameters begins none, so that these are passed over.
+#[inline]
+pub(crate) fn body(cursor: &Cursor<'_>) -> Option<usize> {
+    let (here, ahead) = (cursor.here, cursor.ahead);
+    let is_there = match here.keyword {
+        Keyword::Create | Keyword::Alter => return body_of_definition(*cursor),
+        Keyword::Set if ahead.keyword == Keyword::Statement => return body_behind_settings(*cursor),
         Keyword::Begin => !(ahead.ends_statement() || ahead.keyword == Keyword::Work),
         Keyword::If | Keyword::Case | Keyword::Loop | Keyword::While | Keyword::Repeat | Keyword::For => true,
+        // What begins a statement by itself is no label: `KILL:FOR` is a KILL that no server reads.
+        Keyword::None => here.is_name() && ahead.is(TokenKind::Operator) && cursor.text(ahead) == b":",
         _ => false,
-    }
+    };
+    is_there.then_some(here.start)
 }
 
-/// What the head of a `CREATE` or `ALTER` says about a body, word by word.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Head {
-    /// It makes something with a body.
-    Body,
-    /// It makes something without one.
-    Plain,
-    /// The word does not tell.
-    Undecided,
-}
-
-/// What `keyword` in the head of a `CREATE` or `ALTER` says.
-pub(crate) fn head(keyword: Keyword) -> Head {
-    match keyword {
-        Keyword::Procedure | Keyword::Function | Keyword::Trigger | Keyword::Event | Keyword::Package => {
-            Head::Body
+/// The same of a `CREATE` or `ALTER`: behind the name of what has a body, and its parameters.
+fn body_of_definition(mut cursor: Cursor<'_>) -> Option<usize> {
+    let is_new = cursor.bump().keyword == Keyword::Create;
+    loop {
+        match cursor.keyword() {
+            Keyword::Event => break,
+            Keyword::Procedure | Keyword::Function | Keyword::Trigger | Keyword::Package if is_new => break,
+            // The name of an account may be any of these words: `DEFINER=user@localhost`.
+            Keyword::Definer => {
+                skip_definer(&mut cursor);
+                continue;
+            }
+            Keyword::Online | Keyword::Offline | Keyword::Ignore => {}
+            word if !is_new || has_no_body(word) || cursor.at_end() => return None,
+            _ => {}
         }
-        Keyword::Table
-        | Keyword::Temporary
-        | Keyword::View
-        | Keyword::Index
-        | Keyword::Database
-        | Keyword::Schema
-        | Keyword::User
-        | Keyword::Role
-        | Keyword::Sequence
-        | Keyword::Resource
-        | Keyword::Instance => Head::Plain,
-        _ => Head::Undecided,
+        cursor.bump();
     }
+    let kind = cursor.bump().keyword;
+    if cursor.keyword() == Keyword::If && cursor.ahead.keyword == Keyword::Not {
+        cursor.eat_any(&[Keyword::If, Keyword::Not, Keyword::Exists]);
+    }
+    cursor.eat(Keyword::Body);
+    skip_name(&mut cursor);
+    if cursor.here.is(TokenKind::Open) {
+        skip_parentheses(&mut cursor);
+    }
+    // `BEFORE INSERT ON begin`.
+    if kind == Keyword::Trigger {
+        while cursor.keyword() != Keyword::For && !cursor.at_end() {
+            cursor.bump();
+        }
+        cursor.eat(Keyword::For);
+    }
+    Some(cursor.here.start)
+}
+
+/// What a definition with this word in its head makes has no body.
+fn has_no_body(word: Keyword) -> bool {
+    matches!(
+        word,
+        Keyword::Table
+            | Keyword::Temporary
+            | Keyword::View
+            | Keyword::Index
+            | Keyword::Database
+            | Keyword::Schema
+            | Keyword::User
+            | Keyword::Role
+            | Keyword::Sequence
+            | Keyword::Resource
+            | Keyword::Instance
+    )
+}
+
+/// Moves over `DEFINER = user [@host]`.
+pub(crate) fn skip_definer(cursor: &mut Cursor<'_>) {
+    cursor.bump();
+    if !cursor.here.is(TokenKind::Equals) || cursor.ahead.ends_statement() {
+        return;
+    }
+    cursor.bump();
+    cursor.bump();
+    // The host is cut as a variable is.
+    if cursor.here.is(TokenKind::UserVariable) {
+        cursor.bump();
+    }
+}
+
+/// A name, with its schema or without.
+fn skip_name(cursor: &mut Cursor<'_>) {
+    if !cursor.here.is_name() {
+        return;
+    }
+    cursor.bump();
+    if cursor.here.is(TokenKind::Dot) && cursor.ahead.is_name() {
+        cursor.bump();
+        cursor.bump();
+    }
+}
+
+/// To behind the parenthesis that closes the one here, or to the end of the statement.
+fn skip_parentheses(cursor: &mut Cursor<'_>) {
+    let mut depth = 0_u32;
+    while !cursor.at_end() {
+        match cursor.here.kind {
+            TokenKind::Open => depth += 1,
+            TokenKind::Close => depth -= 1,
+            _ => {}
+        }
+        cursor.bump();
+        if depth == 0 {
+            return;
+        }
+    }
+}
+
+/// The same of MariaDB's `SET STATEMENT a = 1 FOR ..`: that of the statement behind it.
+fn body_behind_settings(mut cursor: Cursor<'_>) -> Option<usize> {
+    if cursor.options().flavor != Flavor::MariaDb {
+        return None;
+    }
+    // One after the other, and not each in the one before: a text may have very many.
+    while cursor.keyword() == Keyword::Set && cursor.ahead.keyword == Keyword::Statement {
+        let mut depth = 0_u32;
+        // `@@for` is a variable.
+        while cursor.keyword() != Keyword::For || depth > 0 || cursor.before.is(TokenKind::SystemVariable) {
+            match cursor.here.kind {
+                _ if cursor.at_end() => return None,
+                TokenKind::Open => depth += 1,
+                TokenKind::Close => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            cursor.bump();
+        }
+        cursor.bump();
+    }
+    body(&cursor)
 }

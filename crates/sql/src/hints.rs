@@ -1,7 +1,7 @@
 //! What a client asks of the proxy beside the statement: in a comment, a query attribute, or a setting of its session.
 //!
 //! Owns: the words, and where in a text they may stand. Must not know what the proxy can do, or does, about them. The
-//! forms are `/*#mode=READONLY*/`, `/*master*/`, and `/*+ delphinus(replica, timeout_ms=500) */`.
+//! forms are `/*#mode=READONLY*/`, `/*master*/`, `/*qc=on*/`, `/* cache_ttl=500 */` and `/*+ delphinus(replica, timeout_ms=500) */`.
 
 mod item;
 
@@ -55,10 +55,17 @@ pub enum Consistency {
 /// Whether a result may come from a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CacheWish {
-    /// Kept for so long, in milliseconds.
-    TtlMs(u64),
+    /// Kept for so long, in milliseconds: 49 days at most.
+    TtlMs(u32),
     /// No.
     Never,
+}
+
+impl CacheWish {
+    /// Kept for so many milliseconds, or as many as can be said.
+    pub fn of_ms(ms: u64) -> Self {
+        Self::TtlMs(u32::try_from(ms).unwrap_or(u32::MAX))
+    }
 }
 
 impl Hints {
@@ -82,7 +89,14 @@ impl Hints {
 
 /// Whether a comment with this inside is worth a look.
 pub(crate) fn is_like_hint(comment: &[u8]) -> bool {
-    comment.first() == Some(&b'#') || item::of_word(comment).is_some()
+    match comment.trim_ascii_start().first() {
+        Some(b'#') => comment.first() == Some(&b'#'),
+        // In front of these: is it one?
+        Some(b'm' | b'M' | b's' | b'S') if item::of_word(comment).is_some() => true,
+        Some(b'q') if item::of_mysqlnd(comment, None).is_some() => true,
+        Some(_) => item::of_annotation(comment).is_some(),
+        None => false,
+    }
 }
 
 /// Whether hints in `/*+ .. */` are for the proxy.

@@ -17,6 +17,7 @@ mod keyword;
 mod lexer;
 mod names;
 mod options;
+mod reach;
 mod risks;
 mod split;
 mod statement;
@@ -44,6 +45,7 @@ pub use names::{
     spells, sql_prepared, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
+pub use reach::{Kind as TableKind, Reach, ReachBuilder, TableKey, Touched, Written, is_of_server};
 pub use risks::Risks;
 pub use split::split;
 pub use statement::{Access, Class, Statement, Why};

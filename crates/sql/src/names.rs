@@ -10,6 +10,7 @@ mod columns;
 mod dynamic;
 mod handlers;
 mod kill;
+mod mentioned;
 mod rights_changed;
 mod shown_variables;
 mod sql_prepared;
@@ -34,6 +35,7 @@ pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};
 pub use used_schemas::used_schemas;
 pub use user_variables::user_variables_assigned;
 
+pub(crate) use mentioned::{Mentioned, Word};
 pub(crate) use tables::Objects;
 pub(crate) use unquote::{literal_text, name_text, user_variable_name};
 

@@ -1,12 +1,12 @@
 //! One text to the ranges of its statements.
 //!
-//! Owns: [`split`] and finding the semicolon that ends a statement. Must not know what a statement does.
+//! Owns: [`split`] and finding the semicolon that ends a statement. Must not know what a statement does. Whether a statement has a body
+//! is told once, where it begins: who reads it otherwise asks its [`Boundary`], so that there is one answer.
 
 use crate::LexOptions;
-use crate::compound::{self, Compound, Head};
+use crate::compound::{self, Compound};
 use crate::cursor::{Cursor, Forward};
-use crate::keyword::Keyword;
-use crate::lexer::{Token, TokenKind};
+use crate::lexer::TokenKind;
 use std::ops::Range;
 
 /// The byte ranges of the statements in the text, in order.
@@ -59,35 +59,22 @@ impl More {
 }
 
 /// Follows one statement to its end.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Boundary {
     compound: Compound,
-    body: Body,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Body {
-    None,
-    /// In the head of a `CREATE` or `ALTER`.
-    Perhaps,
-    Yes,
+    /// From this offset on its tokens are those of a body. `None`: it has none.
+    body: Option<usize>,
 }
 
 impl Boundary {
     /// For the statement whose first token is here.
+    #[inline]
     pub(crate) fn new(cursor: &Cursor<'_>) -> Self {
-        let first = cursor.keyword();
-        let body = if matches!(first, Keyword::Create | Keyword::Alter) {
-            Body::Perhaps
-        } else if compound::has_body(first, cursor.ahead) || is_label(cursor.here, cursor) {
-            Body::Yes
-        } else {
-            Body::None
-        };
-        Self { compound: Compound::default(), body }
+        Self { compound: Compound::default(), body: compound::body(cursor) }
     }
 
     pub(crate) fn has_body(&self) -> bool {
-        self.body == Body::Yes
+        self.body.is_some()
     }
 
     pub(crate) fn is_end(&self, cursor: &Cursor<'_>) -> bool {
@@ -100,29 +87,12 @@ impl Boundary {
 
     /// Moves over the token here.
     pub(crate) fn follow<'a>(&mut self, cursor: &mut impl Forward<'a>) {
-        match self.body {
-            Body::None => {}
-            Body::Perhaps => match compound::head(cursor.keyword()) {
-                Head::Body => self.body = Body::Yes,
-                Head::Plain => self.body = Body::None,
-                Head::Undecided => {}
-            },
-            Body::Yes => {
-                if self.compound.follow(cursor) {
-                    cursor.forward();
-                }
-            }
+        let is_of_body = self.body.is_some_and(|from| cursor.here.start >= from);
+        if is_of_body && self.compound.follow(cursor) {
+            cursor.forward();
         }
         cursor.forward();
     }
-}
-
-/// `name:` before a block. What begins a statement by itself is none: `KILL:FOR` is a KILL that no server reads.
-fn is_label(here: Token, cursor: &Cursor<'_>) -> bool {
-    here.is_name()
-        && here.keyword == Keyword::None
-        && cursor.ahead.is(TokenKind::Operator)
-        && cursor.text(cursor.ahead) == b":"
 }
 
 #[cfg(test)]

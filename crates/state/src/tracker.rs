@@ -422,7 +422,8 @@ impl ResponseTracker {
         self.response.has_cursor = is_result_set && self.has_opened_cursor(ok.status);
         let meaning = self.end_result(ok.status);
         if !ok.changes.bytes().is_empty() {
-            let is_told = self.client.contains(Capabilities::SESSION_TRACK) && !ok.changes.is_statement_id();
+            let is_for_proxy = ok.changes.is_statement_id() || self.response.age.is_some();
+            let is_told = self.client.contains(Capabilities::SESSION_TRACK) && !is_for_proxy;
             return Ok(if is_told { Meaning::Rewrite } else { Meaning::Strip });
         }
         Ok(meaning)

@@ -190,18 +190,24 @@ counters! {
         consistency_reached = "result" "reached",
         consistency_timeout = "result" "timeout",
     }
-    "delphinus_cache_lookups_total" "Statements that might be answered from the cache, by result; behind: the kept answer may be older than the session's writes." {
+    "delphinus_cache_lookups_total" "Statements that might be answered from the cache, by result; behind: the kept answer may be older than the session's writes; written: a table was written that it reads." {
         cache_hits = "result" "hit",
         cache_misses = "result" "miss",
         cache_expired = "result" "expired",
         cache_behind = "result" "behind",
+        cache_written = "result" "written",
     }
     "delphinus_cache_waits_total" "Statements that waited for another session's answer to the same question." { cache_waits }
-    "delphinus_cache_answers_total" "Answers that were to be kept, by what became of them; unfit: an error, with warnings, or one that says more than rows." {
+    "delphinus_cache_answers_total" "Answers that were to be kept, by what became of them; unfit: an error, with warnings, or one that says more than rows; unproved: its backend may have lacked a write of a table that it reads." {
         cache_kept = "fate" "kept",
         cache_too_large = "fate" "too_large",
         cache_unfit = "fate" "unfit",
+        cache_unproved = "fate" "unproved",
         cache_outdated = "fate" "outdated",
+    }
+    "delphinus_cache_refreshes_total" "Answers that were asked for anew before they were too old, by result." {
+        cache_refreshed = "result" "kept",
+        cache_refresh_failed = "result" "failed",
     }
     "delphinus_cache_evictions_total" "Answers that had to make room for others." { cache_evictions }
     "delphinus_failover_waits_total" "Statements that had to wait for a primary." { failover_waits }

@@ -220,9 +220,14 @@ pub fn decide(
             continue;
         }
         let Some(backend) = next.backends.get_mut(observation.backend().index()) else { continue };
-        let is_wish = matches!(observation, Observation::Wish { .. });
+        let is_wish = matches!(observation, Observation::Wish { .. } | Observation::Replaced { .. });
         let is_late = !is_wish && backend.tally.is_too_late(observation.at());
         if is_late || !backend.origin.is_present() {
+            continue;
+        }
+        if let Observation::Replaced { by, .. } = observation {
+            has_changed |=
+                roles::replace(&mut next, observation.backend(), (settings.kind, by.as_ref()), &mut events);
             continue;
         }
         if let Observation::Moved { at, to, .. } = observation {
@@ -266,7 +271,7 @@ pub fn decide(
         has_changed |= rest::settle(&mut next, (!is_anybody_else).then_some(observations));
     }
     if has_changed {
-        settle(&mut next);
+        settle(&mut next, settings.kind, now);
     }
     (next, events)
 }
@@ -294,14 +299,16 @@ fn take_in(
 
 /// Does what an operator wants; true if that is news. Who wants the same again does not start it over.
 fn obey(backend: &mut Backend, wish: Wish, events: &mut Vec<Event>) -> bool {
-    let is_news = backend.wish.is_offline() != wish.is_offline();
+    // Whoever waits in a planned move is not to hear what the primary says once it is lost. The other way round that stays so.
+    let is_given_up = matches!((&backend.wish, &wish), (Wish::Offline { .. }, Wish::GivenUp { .. }));
+    let is_news = is_given_up || backend.wish.is_offline() != wish.is_offline();
     if is_news {
         let was_given_up = matches!(backend.wish, Wish::GivenUp { .. });
         backend.wish = wish;
         events.push(Event::Wished { backend: backend.id, wish });
         if !wish.is_offline() && !was_given_up {
             // An operator who takes it back has looked at it: it counts like any other again.
-            backend.tally.deposed = None;
+            (backend.tally.deposed, backend.tally.replaced) = (None, None);
         }
     }
     is_news
@@ -368,8 +375,10 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
 }
 
 /// What follows for the cluster as a whole.
-fn settle(next: &mut Snapshot) {
+fn settle(next: &mut Snapshot, kind: Kind, now: Instant) {
     next.generation += 1;
+    let primary = next.primary().map(|primary| primary.id);
+    next.succession.follow(primary, kind == Kind::GroupReplication, now);
     let primaries = next.backends.iter().filter(|backend| backend.role == Role::Primary);
     debug_assert!(primaries.count() <= 1, "two backends have the role of the primary");
     let is_settled = next.configured().all(|backend| backend.health != Health::Unknown);

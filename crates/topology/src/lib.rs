@@ -14,7 +14,7 @@
 //! | is anything being written, and who has it | `rest` |
 //! | how late replicas are by the row that a proxy writes, and which one writes it | `heartbeat` |
 //! | how the proxy itself moves the primary's role | `promotion` |
-//! | for how long may a lease be relied on | `lease` |
+//! | for how long may a lease be relied on; when one in a table is over | `lease` |
 //! | which member should have a virtual IP, and the next step | `vip` |
 //! | what follows from it | `decide`, one file in `decide/` for each kind of topology |
 
@@ -48,13 +48,13 @@ pub use group::{GroupMember, GroupView, MemberState};
 pub use health::Health;
 pub use heartbeat::{Beat, Beats, Heartbeat, Turn, Watch};
 pub use identity::Identity;
-pub use lease::{BootTime, Tenure, Terms, may_stay};
+pub use lease::{BootTime, Sighted, Sightings, Tenure, Terms, may_stay};
 pub use limits::ServerLimits;
 pub use observation::{Answer, Observation, ProbeOutcome, Traffic};
 pub use origin::{Found, Origin};
 pub use replication::{Following, Receiver, Replication};
 pub use rest::Rest;
-pub use snapshot::{Member, Snapshot};
+pub use snapshot::{Member, Snapshot, Succession};
 pub use vip::{
-    Assigning, Fitness, Floating, Holders, Peer, Serving, Standing, Step, Vip, VipRole, assign, step,
+    Assigning, Fitness, Floating, Holders, Peer, Serving, Standing, Step, Vip, VipRole, assign, step, tells,
 };

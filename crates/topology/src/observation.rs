@@ -65,6 +65,15 @@ pub enum Observation {
         /// What is wanted.
         wish: Wish,
     },
+    /// By nobody: the proxies have agreed that another server has its role, and it was not seen to give it up.
+    Replaced {
+        /// Which one.
+        backend: BackendId,
+        /// When that was read.
+        at: Instant,
+        /// Name of the one that has the role; `None`: it counts like any other again.
+        by: Option<Arc<str>>,
+    },
 }
 
 /// How a probe ended.
@@ -155,7 +164,8 @@ impl Observation {
             | Self::Traffic { backend, .. }
             | Self::Moved { backend, .. }
             | Self::Listed { backend, .. }
-            | Self::Wish { backend, .. } => *backend,
+            | Self::Wish { backend, .. }
+            | Self::Replaced { backend, .. } => *backend,
         }
     }
 
@@ -166,7 +176,8 @@ impl Observation {
             | Self::Traffic { at, .. }
             | Self::Moved { at, .. }
             | Self::Listed { at, .. }
-            | Self::Wish { at, .. } => *at,
+            | Self::Wish { at, .. }
+            | Self::Replaced { at, .. } => *at,
         }
     }
 }

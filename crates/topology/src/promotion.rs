@@ -4,6 +4,7 @@
 //! | question | file |
 //! |---|---|
 //! | what a server says to whoever moves roles | `standing` |
+//! | what a relay says that acknowledges | `relay` |
 //! | what is wanted, and what cannot be seen at the servers | `plan` |
 //! | which steps there are | `step` |
 //! | what is to be done next | `next` |
@@ -12,31 +13,39 @@
 //! | what a server has that no other has | `errant` |
 //! | what would go wrong, before anything is done | `check` |
 //! | is a primary lost, and may a proxy act by itself | `detect` |
+//! | has it started again, or has somebody closed it | `again` |
 //! | what follows from a step that was done, or failed | `outcome` |
 //! | the plan as a text, for another actor | `journal` |
+//! | who has the role and who has lost it, as a text for all proxies | `known` |
 //!
 //! Nothing here remembers what was done where a server can tell it: a step that was done and not answered is seen to be done, and
 //! another actor goes on from the same servers.
 
+mod again;
 mod candidate;
 mod check;
 mod detect;
 mod errant;
 mod journal;
+mod known;
 mod next;
 mod outcome;
 mod plan;
 mod proof;
+mod relay;
 mod standing;
 mod step;
 
+pub use again::{SeenOpen, has_started_again, may_reopen};
 pub use candidate::{Choice, choose, choose_next, unfit};
 pub use check::{Check, Verdict as CheckVerdict, checks};
 pub use detect::{Alert, Detection, Loss};
 pub use errant::{Errant, errant};
 pub use journal::BadJournal;
+pub use known::Known;
 pub use next::{Next, Waiting, next};
 pub use plan::{Limits, Move, OnLoss, Part, Plan, Wanted};
 pub use proof::{Calm, Proof, prove};
+pub use relay::{Relay, RelayId, RelayStanding, identity_of};
 pub use standing::{AsSource, Events, Guard, SemiSync, Server, Source, Standing};
 pub use step::Step;

@@ -1,6 +1,7 @@
 //! The immutable view of the cluster that every worker reads.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use delphinus_wire::Capabilities;
 
@@ -21,6 +22,35 @@ pub struct Member {
     pub weight: u32,
 }
 
+/// Which time in the role of the primary it is: a server that has had it before, and has it again, may have lost something meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Succession {
+    /// Grows by one each time a backend gets the role.
+    pub number: u64,
+    /// Since when it has the role. `None`: since this process began.
+    pub since: Option<Instant>,
+    /// A group has elected it, which may do that before it has done all that it has received.
+    pub is_elected: bool,
+    /// Which backend it is.
+    of: Option<BackendId>,
+}
+
+impl Succession {
+    /// This one has the role now.
+    pub(crate) fn follow(&mut self, primary: Option<BackendId>, is_elected: bool, now: Instant) {
+        if primary == self.of {
+            return;
+        }
+        // The first one that is found was there before.
+        let since = (self.number > 0).then_some(now);
+        *self = if primary.is_some() {
+            Self { number: self.number + 1, since, is_elected, of: primary }
+        } else {
+            Self { of: None, ..*self }
+        };
+    }
+}
+
 /// The cluster at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
@@ -37,6 +67,8 @@ pub struct Snapshot {
     pub rest: Option<Rest>,
     /// The primary tells what it has executed.
     pub tells_gtids: bool,
+    /// Grows when another backend becomes the primary, or the same one again.
+    pub succession: Succession,
     pub(crate) pulse: Pulse,
     /// Why no backend has the role of the primary, if none has.
     pub(crate) no_primary: Option<Arc<str>>,
@@ -64,6 +96,7 @@ impl Snapshot {
             settled,
             rest: None,
             tells_gtids: false,
+            succession: Succession::default(),
             pulse: Pulse::default(),
             no_primary,
             contest: Contest::default(),
@@ -157,5 +190,32 @@ impl Snapshot {
     pub fn common_capabilities(&self) -> Capabilities {
         let heard = self.backends.iter().filter_map(|backend| backend.capabilities);
         heard.reduce(|all, one| all & one).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn who_gets_the_role_back_has_it_for_another_time() {
+        let start = Instant::now();
+        let mut succession = Succession::default();
+        let mut follow = |primary: Option<u16>, after: u64| {
+            let now = start + Duration::from_secs(after);
+            succession.follow(primary.map(BackendId), false, now);
+            let since = succession.since.map(|since| since.duration_since(start).as_secs());
+            (succession.number, since)
+        };
+        assert_eq!(follow(None, 1), (0, None));
+        assert_eq!(follow(Some(0), 2), (1, None), "it was the primary before this process began");
+        assert_eq!(follow(Some(0), 3), (1, None));
+        assert_eq!(follow(Some(1), 4), (2, Some(4)));
+        assert_eq!(follow(Some(1), 5), (2, Some(4)));
+        assert_eq!(follow(Some(0), 6), (3, Some(6)));
+        assert_eq!(follow(None, 7), (3, Some(6)));
+        assert_eq!(follow(Some(0), 8), (4, Some(8)), "nobody knows what was between");
     }
 }

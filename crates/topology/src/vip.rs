@@ -154,6 +154,39 @@ pub struct Peer {
     pub fitness: Fitness,
     /// It has been so for long enough that a virtual IP may be taken from another for it.
     pub is_steady: bool,
+    /// Virtual IPs that it cannot have, whatever it is fit for: their interface is down, or the kernel refuses.
+    pub cannot: Vec<Arc<str>>,
+}
+
+/// Stands before the name of each virtual IP that a member cannot have.
+const CANNOT: &str = "cannot:";
+
+/// What a member tells its peers: what it can be used for, and the virtual IPs that it cannot have. `Peer::told` reads it; an earlier version
+/// reads the first part.
+pub fn tells<'a>(fitness: Fitness, cannot: impl Iterator<Item = &'a str>) -> String {
+    let mut words = fitness.words();
+    for name in cannot {
+        words.push_str(if words.is_empty() { CANNOT } else { " cannot:" });
+        words.push_str(&one_word(name));
+    }
+    words
+}
+
+fn one_word(name: &str) -> String {
+    name.replace(char::is_whitespace, "_")
+}
+
+impl Peer {
+    /// As it tells others.
+    pub fn told(name: Arc<str>, words: &str, is_steady: bool) -> Self {
+        let cannot = words.split_whitespace().filter_map(|word| word.strip_prefix(CANNOT)).map(Arc::from);
+        Self { name, fitness: Fitness::parse(words), is_steady, cannot: cannot.collect() }
+    }
+
+    /// Whether it can have the virtual IP, as far as the host is concerned.
+    fn can_have(&self, vip: &Vip) -> bool {
+        self.cannot.is_empty() || !self.cannot.contains(&one_word(&vip.name).into())
+    }
 }
 
 /// Which member has which virtual IP.
@@ -197,6 +230,19 @@ mod tests {
         let earlier_life = Standing { is_ours: false, ..here };
         assert_eq!(step("me", earlier_life, (NOW, Some(ends(4_700)))), Step::Drop);
         assert_eq!(step("me", standing(None, Some("me")), (NOW, None)), Step::Nothing);
+    }
+
+    #[test]
+    fn what_a_member_cannot_have_goes_through_words() {
+        let vip = |name: &str| Vip { name: name.into(), role: VipRole::Proxy };
+        for fitness in [Fitness { proxy: true, server: Some(Serving::Replica) }, Fitness::default()] {
+            let told = tells(fitness, ["apps", "the other"].into_iter());
+            let peer = Peer::told("a".into(), &told, true);
+            assert_eq!(peer.fitness, fitness, "{told}");
+            assert!(!peer.can_have(&vip("apps")) && !peer.can_have(&vip("the other")), "{told}");
+            assert!(peer.can_have(&vip("cannot")), "{told}");
+            assert_eq!(Peer::told("a".into(), &tells(fitness, [].into_iter()), true).cannot, []);
+        }
     }
 
     #[test]

@@ -6,14 +6,17 @@
 //! | the cluster as it is now | `snapshot` |
 //! | what each backend has executed, and the writes that this proxy has under way | `positions` |
 //! | what code in the database does to the sessions that run it | `stored_code` |
+//! | what tables, views, triggers and foreign keys there are | `table_map` |
 //! | what real traffic sees | `traffic` |
 
 mod positions;
 mod snapshot;
 mod stored_code;
+mod table_map;
 mod traffic;
 
 pub use positions::{Positions, Write, Writes};
 pub use snapshot::{Publisher, SnapshotCache, SnapshotReader, channel};
 pub use stored_code::StoredCode;
+pub use table_map::{Changing, TableMap};
 pub use traffic::TrafficReporter;

@@ -87,7 +87,11 @@ impl SnapshotReader {
     /// such backend, or the proxy stops.
     pub async fn wish(&self, backend: BackendId, at: Instant, wish: Wish) -> bool {
         let obeys = |snapshot: &Snapshot| {
-            snapshot.backend(backend).is_some_and(|backend| backend.is_offline() == wish.is_offline())
+            let is_given_up = |wish: &Wish| matches!(wish, Wish::GivenUp { .. });
+            snapshot.backend(backend).is_some_and(|backend| {
+                backend.is_offline() == wish.is_offline()
+                    && (!is_given_up(&wish) || is_given_up(&backend.wish))
+            })
         };
         self.load().backend(backend).is_some()
             && self.reporter.wish(backend, at, wish).await

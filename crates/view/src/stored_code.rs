@@ -23,6 +23,8 @@ use delphinus_memory::{Account, Owner, Permit};
 use delphinus_net::rt::{Notify, watch};
 use delphinus_sql::{Catalog, CodeChange, Runs, Statement};
 
+use crate::table_map::TableMap;
+
 /// For whom what is known matters.
 mod flag {
     /// The first reading is still to come.
@@ -51,6 +53,7 @@ pub struct StoredCode {
     bell: Notify,
     /// False if an operator does not want it to be read.
     is_read: bool,
+    tables: TableMap,
 }
 
 #[derive(Debug)]
@@ -75,7 +78,13 @@ impl StoredCode {
             first: watch::channel(!is_read).0,
             bell: Notify::new(),
             is_read,
+            tables: TableMap::default(),
         }
+    }
+
+    /// What is known of the tables, which is read with the code.
+    pub fn tables(&self) -> &TableMap {
+        &self.tables
     }
 
     /// True if `concerns` may be true of a statement that can be anything.

@@ -45,6 +45,12 @@ impl TrafficReporter {
         self.sender.send(Observation::Listed { backend, at, member }).await.is_ok()
     }
 
+    /// `by` has the role of `backend`, as the proxies have agreed; `None`: it counts again. Waits for room. False if the proxy stops.
+    pub async fn replaced(&self, backend: BackendId, at: Instant, by: Option<&str>) -> bool {
+        let by = by.map(Into::into);
+        self.sender.send(Observation::Replaced { backend, at, by }).await.is_ok()
+    }
+
     fn send(&self, backend: BackendId, at: Instant, traffic: Traffic) {
         // A closed channel means that the proxy stops.
         let _ = self.sender.try_send(Observation::Traffic { backend, at, traffic });

@@ -24,7 +24,7 @@ pub struct Interface {
     pub name: String,
     /// Its hardware address, if it has one of six bytes.
     pub mac: Option<[u8; 6]>,
-    /// It is up.
+    /// It is up, and connected.
     pub is_up: bool,
     /// It is the loopback interface.
     pub is_loopback: bool,
@@ -34,6 +34,18 @@ pub struct Interface {
 
 /// All interfaces of this host, or of this network namespace.
 pub fn interfaces() -> io::Result<Vec<Interface>> {
+    /// Interfaces of containers come and go.
+    const TRIES: usize = 5;
+    for _ in 1..TRIES {
+        match look() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            looked => return looked,
+        }
+    }
+    look()
+}
+
+fn look() -> io::Result<Vec<Interface>> {
     let mut found: Vec<Interface> = Vec::new();
     list(NETLINK_ROUTE, RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
         if let RouteNetlinkMessage::NewLink(link) = message {
@@ -65,7 +77,7 @@ fn interface(link: &LinkMessage) -> Interface {
         index: link.header.index,
         name,
         mac,
-        is_up: link.header.flags.contains(LinkFlags::Up),
+        is_up: link.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
         is_loopback: link.header.flags.contains(LinkFlags::Loopback),
         addresses: Vec::new(),
     }
@@ -85,10 +97,13 @@ pub(crate) fn choose<'a>(
     name: Option<&str>,
 ) -> Result<&'a Interface, String> {
     if let Some(name) = name {
-        return all
-            .iter()
-            .find(|one| one.name == name)
-            .ok_or_else(|| format!("there is no interface {name}"));
+        let found = all.iter().find(|one| one.name == name);
+        let found = found.ok_or_else(|| format!("there is no interface {name}"))?;
+        return if found.is_up {
+            Ok(found)
+        } else {
+            Err(format!("interface {name} is down, or not connected"))
+        };
     }
     let is_near = |(ip, prefix): &(IpAddr, u8)| *prefix < full(*ip) && is_in(address, (*ip, *prefix));
     all.iter().find(|one| one.is_up && one.addresses.iter().any(is_near)).ok_or_else(|| {
@@ -134,6 +149,27 @@ pub(crate) fn keep(address: IpAddr, interface: u32, lifetime: Duration) -> io::R
     }
     message.attributes.push(AddressAttribute::Flags(flags));
     tell(NETLINK_ROUTE, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
+}
+
+/// Why an address cannot be a virtual one here: it belongs to the host itself, with the prefix of its network. The kernel would not remove
+/// it when the lease is lost.
+pub(crate) fn own_of_host(all: &[Interface], address: IpAddr) -> Option<String> {
+    let is_own = |(ip, prefix): &&(IpAddr, u8)| *ip == address && *prefix < full(*ip);
+    all.iter().find_map(|one| {
+        let (_, prefix) = one.addresses.iter().find(is_own)?;
+        let name = &one.name;
+        Some(format!(
+            "{address}/{prefix} is an address of this host, on {name}: another host may have the virtual IP at the same time. \
+             Remove it there (ip address del {address}/{prefix} dev {name}), or choose another virtual IP"
+        ))
+    })
+}
+
+/// Removes an address from all interfaces that have it, but for one, whoever has added it. One of the host itself stays, and is an error.
+pub(crate) fn remove_everywhere(all: &[Interface], address: IpAddr, but: Option<u32>) -> io::Result<()> {
+    let has = |one: &&Interface| but != Some(one.index) && one.addresses.contains(&(address, full(address)));
+    let gone = all.iter().filter(has).map(|one| remove(address, one.index)).fold(Ok(()), io::Result::and);
+    gone.and(own_of_host(all, address).map_or(Ok(()), |why| Err(io::Error::other(why))))
 }
 
 /// Removes an address; none is removed if it is not there.
@@ -185,6 +221,11 @@ mod tests {
         assert_eq!(name("fd00::100", None), Ok("eth0"));
         assert!(name("10.0.2.9", None).is_err(), "another virtual IP says nothing of a network");
         assert_eq!(name("10.0.2.9", Some("eth1")), Ok("eth1"));
+        let mut down = all.clone();
+        down[1].is_up = false;
+        assert!(choose(&down, ip("10.0.2.9"), Some("eth1")).is_err());
+        assert!(own_of_host(&all, ip("10.0.0.7")).is_some_and(|why| why.contains("10.0.0.7/24 dev eth0")));
+        assert_eq!(own_of_host(&all, ip("10.0.2.9")), None, "with the prefix of a virtual IP it is one");
         assert!(name("10.0.2.9", Some("eth7")).is_err());
     }
 

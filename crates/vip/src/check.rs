@@ -63,7 +63,7 @@ fn state(interface: &Interface) -> Finding {
         check: "interface",
         is_ok: interface.is_up,
         result: format!("{} is {state}", interface.name),
-        advice: "bring the interface up",
+        advice: "bring the interface up, and connect it",
     }
 }
 

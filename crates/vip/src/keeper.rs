@@ -1,6 +1,7 @@
 //! The thread that adds, refreshes and removes this host's virtual IPs. It looks several times a second at the lease, at what this host is
 //! fit for and at its peers, asks `delphinus_topology` what follows, and does that.
 
+mod parting;
 mod place;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_lease::{Lease, View, boot_now};
 use delphinus_topology::{
-    Assigning, BootTime, Fitness, Holders, Peer, Standing, Step, Vip, VipRole, assign, step,
+    Assigning, BootTime, Fitness, Holders, Peer, Standing, Step, Vip, VipRole, assign, step, tells,
 };
 
 use crate::addresses;
@@ -94,8 +95,13 @@ impl Health {
 /// Whoever knows the sessions on an address.
 pub trait Sessions: Send {
     /// Asks those that can end by themselves to do so, and returns those that may be cut now: they are in no statement and no
-    /// transaction. Called several times while an address is about to go.
-    fn leave(&self, address: IpAddr, clients: &[SocketAddr]) -> Vec<SocketAddr>;
+    /// transaction. Called several times while an address is about to go: sessions that have come since the call with `begins` are not
+    /// meant.
+    fn leave(&self, address: IpAddr, clients: &[SocketAddr], begins: bool) -> Vec<SocketAddr>;
+
+    /// Lets no client in any more that comes to one of these addresses, or lets all in again. Those who are in stay. True if this process
+    /// is who lets them in, and does not now.
+    fn shut(&self, addresses: &[IpAddr], is_shut: bool) -> bool;
 }
 
 /// Where a virtual IP is on its way.
@@ -140,6 +146,7 @@ pub struct Shown {
 #[derive(Debug)]
 pub struct Keeper {
     shared: Arc<Shared>,
+    lease: Arc<Lease>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -170,10 +177,10 @@ impl Keeper {
         sessions: Box<dyn Sessions>,
     ) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
-        let work = Work::new(settings, lease, health, sessions);
+        let work = Work::new(settings, lease.clone(), health, sessions);
         let told = shared.clone();
         let thread = thread::Builder::new().name("vip".into()).spawn(move || work.run(&told))?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, lease, thread: Some(thread) })
     }
 
     /// How all of them stand.
@@ -184,12 +191,14 @@ impl Keeper {
     /// Goes by other settings from now on. An address that is not in them any more is released.
     pub fn follow(&self, settings: Settings) {
         self.shared.state().next = Some(settings);
+        self.lease.nudge();
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.shared.state().stops = true;
+        self.lease.nudge();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -204,8 +213,8 @@ struct Work {
     places: Vec<Place>,
     /// Those that are not in the settings any more.
     leaving: Vec<Place>,
-    /// Since when each member is fit for what it says.
-    fit: BTreeMap<Arc<str>, (Fitness, Instant)>,
+    /// Since when each member says what it says.
+    fit: BTreeMap<Arc<str>, (String, Instant)>,
     started: Instant,
     stops: bool,
 }
@@ -244,9 +253,12 @@ impl Work {
             if self.stops && self.places.iter().chain(&self.leaving).all(|place| !place.is_here()) {
                 break;
             }
-            generation = self.lease.wait(generation, TICK);
+            let pace = self.places.iter().chain(&self.leaving).filter_map(Place::pace).min();
+            generation = self.lease.wait(generation, pace.unwrap_or(TICK));
         }
         self.lease.give_up(&self.own_key());
+        // Another host takes them meanwhile.
+        self.places.iter_mut().chain(&mut self.leaving).for_each(Place::finish);
     }
 
     fn take_orders(&mut self, shared: &Shared) {
@@ -282,18 +294,22 @@ impl Work {
         let now = boot_now();
         let fitness = self.fitness(now);
         if let Some(fitness) = fitness {
-            self.lease.want(&self.own_key(), &fitness.words());
+            let cannot = self.places.iter_mut().filter_map(Place::cannot);
+            let told = tells(fitness, cannot);
+            self.lease.want(&self.own_key(), &told);
         }
         let outlook = self.look(now);
         if outlook.view.listed.is_none() && !self.stops {
             // What the process before this one has left in the kernel ends there in time; it may be this one's.
             return;
         }
-        let ends = outlook.view.ends;
+        let ends = outlook.view.until();
+        // A process that stops gives up what its server may still serve.
+        let has_now = self.health.now(now).unwrap_or_default();
         for place in &mut self.places {
             let name = place.name().clone();
             let key = format!("{VIPS}{name}");
-            let is_ours = outlook.view.held(&key).is_some();
+            let is_ours = outlook.view.held(&key).is_some() || outlook.view.is_kept(&key, now);
             let wanted = match fitness {
                 // It cannot be told yet who should have it.
                 None => is_ours.then_some(&self.settings.member),
@@ -307,17 +323,18 @@ impl Work {
             };
             let next = step(&self.settings.member, standing, (outlook.now, ends));
             let on_move = OnMove {
-                has_lost_role: has_lost_role(place.spec().vip.role, fitness.unwrap_or_default()),
+                has_lost_role: has_lost_role(place.spec().vip.role, has_now),
                 sessions: &*self.sessions,
-                left: ends.map_or(Duration::ZERO, |ends| ends.since(now)),
+                until: ends.unwrap_or(now),
             };
             act(place, next, (&self.lease, &key, &self.settings.member), &on_move);
         }
         for place in &mut self.leaving {
             let key = format!("{VIPS}{}", place.name());
-            let next = if outlook.view.held(&key).is_some() { Step::Release } else { Step::Drop };
-            let left = ends.map_or(Duration::ZERO, |ends| ends.since(now));
-            let on_move = OnMove { has_lost_role: false, sessions: &*self.sessions, left };
+            let is_ours = outlook.view.held(&key).is_some() || outlook.view.is_kept(&key, now);
+            let next = if is_ours { Step::Release } else { Step::Drop };
+            let until = ends.unwrap_or(now);
+            let on_move = OnMove { has_lost_role: false, sessions: &*self.sessions, until };
             act(place, next, (&self.lease, &key, &self.settings.member), &on_move);
         }
         self.leaving.retain(Place::is_here);
@@ -356,12 +373,12 @@ impl Work {
         let mut fit = BTreeMap::new();
         let mut peers = Vec::new();
         for (name, entry) in view.below(MEMBERS) {
-            let (name, fitness): (Arc<str>, _) = (name.into(), Fitness::parse(&entry.value));
-            let before = self.fit.get(&name).filter(|(before, _)| *before == fitness);
+            let (name, told): (Arc<str>, &str) = (name.into(), &entry.value);
+            let before = self.fit.get(&name).filter(|(before, _)| before == told);
             let since = before.map_or(now, |(_, since)| *since);
             let is_steady = now.duration_since(since) >= self.settings.rebalance_after;
-            fit.insert(name.clone(), (fitness, since));
-            peers.push(Peer { name, fitness, is_steady });
+            fit.insert(name.clone(), (told.to_owned(), since));
+            peers.push(Peer::told(name, told, is_steady));
         }
         self.fit = fit;
         peers
@@ -394,8 +411,8 @@ impl Work {
 struct OnMove<'a> {
     has_lost_role: bool,
     sessions: &'a dyn Sessions,
-    /// How long this host may keep it.
-    left: Duration,
+    /// Until when this host may keep it.
+    until: BootTime,
 }
 
 /// Whether an address leads to a server that is not any more what it is for.
@@ -414,14 +431,15 @@ fn act(place: &mut Place, next: Step, (lease, key, member): (&Lease, &str, &str)
             lease.give_up(key);
         }
         Step::Claim => lease.want(key, member),
-        Step::Keep(left) => place.keep(left),
+        // Other addresses have taken their time since that was decided.
+        Step::Keep(_) => place.keep(on_move.until, on_move.sessions),
         Step::Release => {
-            if place.leave(on_move.left, on_move.has_lost_role, on_move.sessions) {
+            if place.leave(on_move.until, on_move.has_lost_role, on_move.sessions) {
                 lease.give_up(key);
             }
         }
         Step::Drop => {
-            place.drop_at_once();
+            place.drop_at_once(on_move.sessions);
             lease.give_up(key);
         }
     }

@@ -8,6 +8,8 @@
 //! | addresses and interfaces in the kernel | `addresses` |
 //! | ARP and neighbour advertisements | `announce` |
 //! | whether another host has an address | `occupied` |
+//! | how sessions end before one leaves | `keeper/parting` |
+//! | what still comes for one that has left | `onward` |
 //! | the sessions on an address | `sessions` |
 //! | messages to the kernel | `netlink` |
 //! | whether all that is needed is there | `check` |
@@ -18,6 +20,7 @@ mod check;
 mod keeper;
 mod netlink;
 mod occupied;
+mod onward;
 mod sessions;
 
 pub use addresses::{Interface, interfaces};

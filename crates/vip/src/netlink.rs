@@ -4,8 +4,8 @@
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload, NetlinkSerializable,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload, NetlinkSerializable,
 };
 use netlink_sys::{Socket, SocketAddr};
 
@@ -20,7 +20,7 @@ where
     exchange(protocol, message, NLM_F_ACK | flags, |_: M| {})
 }
 
-/// Asks for a list.
+/// Asks for a list. The error is `Interrupted` where the list has changed meanwhile.
 pub(crate) fn list<M>(protocol: isize, message: M, each: impl FnMut(M)) -> io::Result<()>
 where
     M: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<M>>,
@@ -43,15 +43,19 @@ where
     packet.serialize(&mut bytes);
     socket.send(&bytes, 0)?;
     let mut buffer = Vec::with_capacity(LONGEST_PART);
+    let mut is_torn = false;
     loop {
         buffer.clear();
         socket.recv(&mut buffer, 0)?;
         let mut rest = &buffer[..];
         while !rest.is_empty() {
             let part = NetlinkMessage::<M>::deserialize(rest).map_err(io::Error::other)?;
+            // The list has changed while it was being sent: something may be missing.
+            is_torn |= part.header.flags & NLM_F_DUMP_INTR != 0;
             // Lengths are rounded up to four bytes between messages.
             let length = (part.header.length as usize).next_multiple_of(4).clamp(16, rest.len().max(16));
             match part.payload {
+                NetlinkPayload::Done(_) if is_torn => return Err(io::ErrorKind::Interrupted.into()),
                 NetlinkPayload::Done(_) => return Ok(()),
                 NetlinkPayload::Error(error) => {
                     return if error.code.is_none() { Ok(()) } else { Err(error.to_io()) };

@@ -43,6 +43,14 @@ impl Algorithm {
         }
     }
 
+    /// Its name in options and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zlib => "zlib",
+            Self::Zstd { .. } => "zstd",
+        }
+    }
+
     /// The capability by which a client asks for it, and the level that goes with it.
     pub fn asked_for(algorithm: Option<Self>) -> (Capabilities, u8) {
         match algorithm {

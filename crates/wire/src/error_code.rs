@@ -103,6 +103,8 @@ pub const ER_WRONG_VALUE_FOR_VAR: u16 = 1231;
 pub const ER_WRONG_TYPE_FOR_VAR: u16 = 1232;
 /// The server does not do that.
 pub const ER_NOT_SUPPORTED_YET: u16 = 1235;
+/// A replica cannot be sent what it asks for: it stops until somebody acts.
+pub const ER_SOURCE_FATAL_ERROR_READING_BINLOG: u16 = 1236;
 /// The variable is of the other scope.
 pub const ER_INCORRECT_GLOBAL_LOCAL_VAR: u16 = 1238;
 /// An operand has the wrong number of columns.

@@ -8,11 +8,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::binlog::AnyGtid;
+
 mod mariadb;
 mod mysql;
+mod mysql_bytes;
 
 pub use mariadb::{GtidPosition, GtidState};
 pub use mysql::GtidIntervals;
+pub use mysql::uuid_text;
 
 /// Transactions of one of the two families of servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +81,36 @@ impl GtidSet {
             (Self::MariaDb(all), Self::MariaDb(part)) => all.merge(part),
             (_, part) if part.is_empty() => {}
             (all, part) => *all = part.clone(),
+        }
+    }
+}
+
+impl GtidSet {
+    /// Adds one transaction. One of another family replaces the set; one without a number changes nothing.
+    pub fn insert(&mut self, gtid: &AnyGtid) {
+        match (&mut *self, gtid) {
+            (_, AnyGtid::Anonymous) => {}
+            (Self::MySql(set), AnyGtid::MySql(gtid)) => set.insert(gtid),
+            (Self::MariaDb(position), AnyGtid::MariaDb(gtid)) => position.insert(*gtid),
+            (set, AnyGtid::MySql(gtid)) => {
+                let mut own = GtidIntervals::default();
+                own.insert(gtid);
+                *set = Self::MySql(own);
+            }
+            (set, AnyGtid::MariaDb(gtid)) => {
+                let mut own = GtidPosition::default();
+                own.insert(*gtid);
+                *set = Self::MariaDb(own);
+            }
+        }
+    }
+
+    /// True if this transaction is in it. One without a number never is.
+    pub fn has(&self, gtid: &AnyGtid) -> bool {
+        match (self, gtid) {
+            (Self::MySql(set), AnyGtid::MySql(gtid)) => set.has(gtid),
+            (Self::MariaDb(position), AnyGtid::MariaDb(gtid)) => position.has(*gtid),
+            _ => false,
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | bytes | file |
 //! |---|---|
+//! | events of the binary log, and what replicas ask | `binlog` |
 //! | integers and strings inside a payload | `cursor` |
 //! | the 4-byte header around each payload | `frame` |
 //! | the 7-byte header and the compression around packets | `compression` |
@@ -14,6 +15,7 @@
 //! | scrambles and verifiers | `auth` |
 
 pub mod auth;
+pub mod binlog;
 pub mod capability;
 pub mod command;
 pub mod compression;

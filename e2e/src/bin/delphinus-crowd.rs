@@ -8,17 +8,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use delphinus_e2e::crowd::{Crowd, QUESTIONS, Row, write_row};
+use delphinus_e2e::exit_after;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn main() -> ExitCode {
-    match work() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_after(work)
 }
 
 fn work() -> Result<bool> {

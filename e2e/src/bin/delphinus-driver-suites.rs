@@ -10,18 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use delphinus_e2e::exit_after;
 use delphinus_e2e::suites::{self, OrmOutcome, Outcome, Selection};
 use delphinus_sandbox::Flavor;
 
 fn main() -> ExitCode {
-    match work() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_after(work)
 }
 
 fn work() -> Result<bool> {

@@ -11,17 +11,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use delphinus_e2e::enter_own_network;
+use delphinus_e2e::exit_after;
 use delphinus_e2e::failover::{Case, Fault, Kept, Servers, Through, Trial, run_trial, write_table};
 
 fn main() -> ExitCode {
-    match work() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_after(work)
 }
 
 fn work() -> Result<bool> {

@@ -8,18 +8,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
+use delphinus_e2e::exit_after;
 use delphinus_e2e::failover::Servers;
 use delphinus_e2e::ha::{Part, run, write_row};
 
 fn main() -> ExitCode {
-    match work() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_after(work)
 }
 
 struct Arguments {
@@ -58,23 +52,31 @@ fn work() -> Result<bool> {
     let wants = |part: &Part| arguments.parts.is_empty() || arguments.parts.contains(part);
     let on = |servers: &Servers| arguments.servers.is_empty() || arguments.servers.contains(servers);
     let (mut passed, mut failed) = (0, 0);
+    let mut summaries = Vec::new();
     for part in Part::ALL.into_iter().filter(wants) {
         for servers in Servers::ALL.into_iter().filter(on).filter(|servers| part.fits(*servers)) {
             match run(part, servers, arguments.rounds) {
                 Ok(row) => {
                     let is_good = row.is_good();
                     (passed, failed) = (passed + u32::from(is_good), failed + u32::from(!is_good));
-                    say(&format!("{} {}: {row:?}", part.word(), servers.word()));
+                    say(&row.summary());
+                    summaries.push(row.summary());
                     if let Some(file) = &arguments.docs {
                         write_row(file, &row)?;
                     }
                 }
                 Err(error) => {
                     failed += 1;
-                    say(&format!("{} {}: not measured: {error:#}", part.word(), servers.word()));
+                    let said = format!("{} {}: not measured: {error:#}", part.word(), servers.word());
+                    say(&said);
+                    summaries.push(said);
                 }
             }
         }
+    }
+    say("\nAll of them:");
+    for summary in &summaries {
+        say(summary);
     }
     say(&format!("{passed} passed, {failed} failed"));
     Ok(failed == 0)

@@ -8,19 +8,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
+use delphinus_e2e::exit_after;
 use delphinus_e2e::hostile::{ATTACKS, Arena, Row, Scale, run_attack, write_row};
 use delphinus_sandbox::Flavor;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn main() -> ExitCode {
-    match work() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_after(work)
 }
 
 #[derive(Default)]

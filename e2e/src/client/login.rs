@@ -1,11 +1,12 @@
 //! The login, from the greeting to OK.
 
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::auth;
-use super::packet::{Packets, Reader, Target};
+use super::packet::{IO_LIMIT, Packets, Reader, Target};
 use crate::stage::Address;
 
 const LONG_PASSWORD: u32 = 1;
@@ -38,6 +39,8 @@ pub struct Login {
     /// ([`Client::into_wire`](super::Client::into_wire)).
     pub more_capabilities: u32,
     pub(crate) start: Vec<u8>,
+    /// How long a read or a write may take.
+    pub(crate) limit: Duration,
 }
 
 /// What the greeting told.
@@ -61,6 +64,7 @@ impl Login {
             has_query_attributes: false,
             more_capabilities: 0,
             start: Vec::new(),
+            limit: IO_LIMIT,
         }
     }
 
@@ -68,6 +72,13 @@ impl Login {
     #[must_use]
     pub fn over_tcp(mut self, address: &Address) -> Self {
         self.target = Target::Tcp(address.host.clone(), address.port);
+        self
+    }
+
+    /// The same with a limit for the connection, and for each read and write.
+    #[must_use]
+    pub(crate) fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
         self
     }
 

@@ -1,7 +1,7 @@
 //! Packets over a socket, and the integers and strings in them.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::ServerError;
 /// A payload of this size is continued in the next packet.
 const FULL: usize = 0xff_ffff;
 /// Nothing in these tests takes longer, unless it hangs.
-const IO_LIMIT: Duration = Duration::from_mins(1);
+pub(crate) const IO_LIMIT: Duration = Duration::from_mins(1);
 
 /// Where to connect.
 #[derive(Debug, Clone)]
@@ -79,10 +79,12 @@ pub struct Packets {
 }
 
 impl Packets {
-    pub(crate) fn open(target: &Target) -> Result<Self> {
+    /// `limit` is for each read and write, and for the connection.
+    pub(crate) fn open(target: &Target, limit: Duration) -> Result<Self> {
         let wire = match target {
             Target::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port)).context("cannot connect")?;
+                let address = (host.as_str(), *port).to_socket_addrs()?.next().context("no such host")?;
+                let stream = TcpStream::connect_timeout(&address, limit).context("cannot connect")?;
                 stream.set_nodelay(true)?;
                 Wire::Tcp(stream)
             }
@@ -90,13 +92,13 @@ impl Packets {
                 UnixStream::connect(path).with_context(|| format!("cannot connect to {}", path.display()))?,
             ),
         };
-        wire.set_limit(IO_LIMIT)?;
+        wire.set_limit(limit)?;
         Ok(Self { wire, sequence: 0 })
     }
 
     /// Over TCP, before any packet.
     pub fn tcp(host: &str, port: u16) -> Result<Self> {
-        Self::open(&Target::Tcp(host.to_owned(), port))
+        Self::open(&Target::Tcp(host.to_owned(), port), IO_LIMIT)
     }
 
     /// The next packet begins a command.

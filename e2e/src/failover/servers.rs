@@ -63,6 +63,15 @@ impl Servers {
         matches!(self, Self::MariaDb | Self::MariaDbSemiSync)
     }
 
+    /// The same kind of servers, asynchronous.
+    pub(crate) fn without_semi_sync(self) -> Self {
+        match self {
+            Self::MariaDbSemiSync => Self::MariaDb,
+            Self::MySqlSemiSync => Self::MySql,
+            other => other,
+        }
+    }
+
     pub(crate) fn flavor(self) -> Flavor {
         match self {
             Self::MariaDb | Self::MariaDbSemiSync => Flavor::MariaDb,

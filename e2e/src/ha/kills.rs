@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::Row;
 use super::scene::{LIMIT, Scene};
+use super::{Part, Row};
 use crate::failover::workload::{self, Ground};
 use crate::poll::{eventually, until};
 
-/// Clients work for so long before the primary dies.
-const CALM: Duration = Duration::from_millis(1500);
+/// Clients work for so long before the primary dies: longer than the proxy takes for two looks, which it needs to know that the primary
+/// waits for acknowledgements.
+const CALM: Duration = Duration::from_millis(3500);
+
+/// An old primary has as much to catch up as clients have written since, and they go on, on as few processors as there are.
+const CATCHES_UP: Duration = Duration::from_mins(4);
 
 /// The proxy's defaults but for what would make it wait: a minute between two failovers is no subject here.
 const SETTINGS: [&str; 3] = ["auto_failover = true", "pause_s = 0", "detect_ms = 1000"];
@@ -18,11 +22,11 @@ const SETTINGS: [&str; 3] = ["auto_failover = true", "pause_s = 0", "detect_ms =
 pub(super) fn run(mut row: Row) -> Result<Row> {
     while row.until_writes.len() < row.rounds {
         // A primary that died with something of its own has to be built anew: so are all.
-        let mut scene = Scene::set(row.servers, &SETTINGS)?;
+        let mut scene = Scene::of(row.part, row.servers, &SETTINGS)?;
         eventually(LIMIT, "the tables", || workload::prepare(&scene.address).map(Some))?;
         let ground = Ground::new(scene.address.clone());
         let left = row.rounds - row.until_writes.len();
-        let ran = workload::run(&ground, false, || rounds(&mut scene, &ground, left));
+        let ran = workload::run(&ground, false, || rounds(&mut scene, &ground, (row.part, left)));
         let (record, took) = ran.with_context(|| format!("the proxy's log:\n{}", scene.proxy.log()))?;
         row.until_writes.extend(took);
         let judged = scene.judge(&mut row, &record, &[]);
@@ -36,26 +40,32 @@ pub(super) fn run(mut row: Row) -> Result<Row> {
 }
 
 /// Until so many are done, or one does not come back.
-fn rounds(scene: &mut Scene, ground: &Ground, left: usize) -> Result<Vec<Duration>> {
+fn rounds(scene: &mut Scene, ground: &Ground, (part, left): (Part, usize)) -> Result<Vec<Duration>> {
     let mut took = Vec::new();
     for _ in 0..left {
         std::thread::sleep(CALM);
         let old = scene.primary()?;
         let struck_us = ground.now_us();
         scene.cluster.servers[old].kill9();
-        until(LIMIT, "a write", || Ok(ground.is_acknowledged_after(struck_us)))?;
+        // What it has acknowledged before it was dead says nothing.
+        let dead_us = ground.now_us();
+        if part == Part::RelayKilled {
+            scene.kill_proxy_when_relay_is_cut()?;
+        }
+        until(LIMIT, "a write", || Ok(ground.is_acknowledged_after(dead_us)))?;
         took.push(Duration::from_micros(ground.now_us() - struck_us));
         until(LIMIT, "another primary", || Ok(scene.primary()? != old))?;
         scene.cluster.servers[old].start_again()?;
         let name = scene.cluster.servers[old].name.clone();
-        let is_back = eventually(LIMIT, "the old primary's return", || {
+        let is_back = eventually(CATCHES_UP, "the old primary's return", || {
             let sql = "SELECT state, from_backend FROM switchovers WHERE kind = 'rejoin' ORDER BY number DESC LIMIT 1";
             let told = scene.operator()?.rows(sql)?;
             let is_refused = told.first().is_some_and(|row| {
                 row[0].as_deref() == Some("refused") && row[1].as_deref() == Some(name.as_str())
             });
             Ok(if is_refused { Some(false) } else { (scene.state(old)? == "up").then_some(true) })
-        })?;
+        });
+        let is_back = is_back.with_context(|| scene.told_of(old))?;
         if !is_back {
             break;
         }

@@ -14,7 +14,7 @@ use crate::poll::{eventually, until};
 const CALM: Duration = Duration::from_millis(700);
 
 pub(super) fn run(mut row: Row) -> Result<Row> {
-    let scene = Scene::set(row.servers, &[])?;
+    let scene = Scene::of(row.part, row.servers, &[])?;
     eventually(LIMIT, "the tables", || workload::prepare(&scene.address).map(Some))?;
     Sysbench::prepare(&scene.address)?;
     let sysbench = Sysbench::start(&scene.address, "oltp_read_write", &["--db-ps-mode=disable"])?;

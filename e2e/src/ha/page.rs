@@ -26,17 +26,13 @@ fn start(part: Part, servers: Servers) -> String {
 }
 
 fn line(row: &Row) -> String {
-    let mut times = row.until_writes.clone();
-    times.sort_unstable();
-    let seconds = |time: Option<&Duration>| {
-        time.map_or_else(|| "-".to_owned(), |time| format!("{:.2} s", time.as_secs_f64()))
-    };
-    let (median, most) = (seconds(times.get(times.len() / 2)), seconds(times.last()));
+    let seconds = |time: Duration| format!("{:.2} s", time.as_secs_f64());
+    let [median, most] = row.pauses().map(seconds);
     let errors: Vec<_> = row.errors.iter().map(|(kind, count)| format!("{count} × {kind}")).collect();
     let errors = if errors.is_empty() { "0".to_owned() } else { errors.join(", ") };
     let [writes, transactions] = row.work;
-    let transactions = if row.part == Part::Kill { "-".to_owned() } else { transactions.to_string() };
-    let (rounds, lost, longest) = (times.len(), row.lost, seconds(Some(&row.longest)));
+    let transactions = if row.part.is_planned() { transactions.to_string() } else { "-".to_owned() };
+    let (rounds, lost, longest) = (row.until_writes.len(), row.lost, seconds(row.longest));
     format!(
         "{}{rounds} | {writes} | {transactions} | {lost} | {errors} | {median} | {most} | {longest} |",
         start(row.part, row.servers)

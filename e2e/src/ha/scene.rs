@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use delphinus_sandbox::{Cluster, PortLease};
+use delphinus_sandbox::{Cluster, Flavor, PortLease};
 
-use super::Row;
+use super::{Part, Row, relayed};
 use crate::client::Client;
 use crate::config_file::ConfigFile;
+use crate::etcd::Etcd;
 use crate::failover::direct::{self, Candidate};
 use crate::failover::workload::Record;
 use crate::failover::{History, Outcome, Servers, Write, judge};
@@ -21,12 +22,18 @@ use crate::stage::{Address, start_proxy};
 /// Nothing takes longer on servers that work.
 pub(super) const LIMIT: Duration = Duration::from_mins(1);
 
+/// What the relay says when it is cut.
+const CUT: &str = "the source was cut off relay=";
+
 pub(super) struct Scene {
     pub(super) proxy: Proxy,
     pub(super) address: Address,
     _port: PortLease,
     pub(super) cluster: Cluster,
-    operators: Operators,
+    pub(super) operators: Operators,
+    /// What outlives a proxy: who acts, and the plan of a move.
+    _etcd: Option<Etcd>,
+    _relay_port: Option<PortLease>,
 }
 
 /// A time in which one server alone takes writes.
@@ -49,7 +56,30 @@ impl Scene {
             ..ConfigFile::default()
         };
         let (port, proxy, address) = start_proxy(&cluster, &config)?;
-        Ok(Self { proxy, address, _port: port, cluster, operators })
+        Ok(Self { proxy, address, _port: port, cluster, operators, _etcd: None, _relay_port: None })
+    }
+
+    /// What this part is done with.
+    pub(super) fn of(part: Part, servers: Servers, more: &[&str]) -> Result<Self> {
+        if part.is_relayed() { relayed::set(part, servers, more) } else { Self::set(servers, more) }
+    }
+
+    /// Kills the proxy, and with it the relay, as soon as its log says that the relay was cut; and starts it again.
+    pub(super) fn kill_proxy_when_relay_is_cut(&mut self) -> Result<()> {
+        let before = self.proxy.log().matches(CUT).count();
+        until(LIMIT, "the relay to be cut", || Ok(self.proxy.log().matches(CUT).count() > before))?;
+        self.proxy.kill_and_start_again()
+    }
+
+    /// From its parts.
+    pub(super) fn from_parts(
+        (port, proxy, address): (PortLease, Proxy, Address),
+        cluster: Cluster,
+        operators: Operators,
+        (etcd, relay_port): (Option<Etcd>, PortLease),
+    ) -> Self {
+        let relay_port = Some(relay_port);
+        Self { proxy, address, _port: port, cluster, operators, _etcd: etcd, _relay_port: relay_port }
     }
 
     pub(super) fn operator(&self) -> Result<Client> {
@@ -65,6 +95,16 @@ impl Scene {
 
     pub(super) fn state(&self, server: usize) -> Result<String> {
         Ok(self.operators.backend(&self.address, &self.cluster.servers[server].name)?.state)
+    }
+
+    /// What the proxy and the server itself say of its replication.
+    pub(super) fn told_of(&self, server: usize) -> String {
+        let server = &self.cluster.servers[server];
+        let row = self.operators.backend(&self.address, &server.name);
+        let is_mariadb = self.cluster.flavor == Flavor::MariaDb;
+        let sql = if is_mariadb { "SHOW SLAVE STATUS" } else { "SHOW REPLICA STATUS" };
+        let said = server.query_vertical(&format!("{sql}; SHOW FULL PROCESSLIST"));
+        format!("{row:?}\n{}", said.unwrap_or_else(|error| format!("{error:#}")))
     }
 
     /// Judges what clients were told, and adds it to the row.

@@ -23,10 +23,11 @@ through Delphinus, over Unix sockets, with the tests and programs of Debian's pa
 `mariadb-test-data`, chosen by `mariadb-test-run --extern`. Delphinus has a pool of two connections and `auth = \"backend\"`:
 tests make users and log in as them. The variants are those of the suite: statements as text, and prepared (`--ps-protocol`).
 
-A test that passes straight has to pass through Delphinus; one that does not is run once more, both ways. It *differs* if the
-same comes of it, and is *unsteady* if not. Each test finds the server as it was at first, with the options that the test
-asks for: where a test has changed something, or wants other options, the server begins anew. What differs on purpose is
-listed below with its reason, at most 25 differences.
+A test that passes straight has to pass through Delphinus; one that does not is run once more, both ways, and has three times
+as long for it, because some do not come to their end in time on a busy machine. It *differs* if the same comes of it, and is
+*unsteady* if not. Each test finds the server as it was at first, with the options that the test asks for: where a test has changed
+something, or wants other options, or goes the other way, the server begins anew. What differs on purpose is listed below with its
+reason, at most 25 differences.
 
 Some tests keep three or more sessions busy at the same time, with locks, transactions or temporary tables. They
 need more connections than the gate's pool has, and get Delphinus' error 1203. They count as *crowded* if they pass
@@ -62,7 +63,9 @@ pub fn summary(outcome: &Outcome) -> String {
         outcome.took.as_secs()
     );
     for (name, said) in &outcome.said {
-        let _ = writeln!(text, "\n{name} differs:\n{said}");
+        let came = outcome.tests.get(name);
+        let what = if came == Some(&Came::Unsteady) { "is unsteady; it failed once" } else { "differs" };
+        let _ = writeln!(text, "\n{name} {what}:\n{said}");
     }
     for name in outcome.names(Came::NoDifference) {
         let _ = writeln!(text, "{name} is known to differ (e2e/src/server_suite/known.rs), and passes");

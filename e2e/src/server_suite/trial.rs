@@ -49,6 +49,16 @@ impl Trial {
     pub(crate) fn has_passed(&self) -> bool {
         self.verdict == Verdict::Passed
     }
+
+    /// What it came to, in a few words.
+    pub(crate) fn came_to(&self) -> String {
+        format!("{:?} after {:.1} s", self.verdict, self.took.as_secs_f64())
+    }
+
+    /// That, and what it said.
+    pub(crate) fn report(&self) -> String {
+        format!("{}\n{}", self.came_to(), self.said)
+    }
 }
 
 /// Where a test runs.

@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
+use rustix::process::Signal;
 
 use super::watch::Watch;
-use super::world::{LIMIT, start_etcd, start_on, virtual_ip};
-use super::{Case, Row};
+use super::world::{LIMIT, signal, start_etcd, start_on, virtual_ip};
+use super::{Case, Row, failsafe, group_store};
 use crate::client::{Client, Login};
 use crate::etcd::{Etcd, Folder};
+use crate::failover::{Servers, tool};
 use crate::machines::Machines;
 use crate::poll::{eventually, until};
 use crate::programs::run;
@@ -29,27 +31,47 @@ pub(super) const GROUP: &[Case<Agents>] = &[
     Case { name: "group: the primary's host is cut off", is_short: false, run: primary_is_cut_off },
 ];
 
+/// On `MySQL` with asynchronous replication, where a tool moves the role.
+pub(super) const MYSQL: &[Case<Agents>] = &[
+    Case { name: "mysql: each where it belongs", is_short: false, run: placed },
+    Case { name: "mysql: kill -9 of an agent, started again in time", is_short: false, run: restart },
+    Case { name: "mysql: the write VIP follows the primary", is_short: false, run: switched_by_tool },
+];
+
 pub(super) const CASES: &[Case<Agents>] = &[
     Case { name: "agents: each where it belongs", is_short: true, run: placed },
     Case { name: "agents: kill -9 of an agent, started again in time", is_short: true, run: restart },
     Case { name: "agents: the write VIP follows the primary", is_short: true, run: switched },
+    Case { name: "agents: a planned stop", is_short: true, run: stop },
     Case { name: "agents: a replica dies", is_short: false, run: replica_dies },
 ];
 
 pub(super) struct Agents {
-    watches: Vec<Watch>,
-    processes: Vec<Option<Proxy>>,
-    etcd: Etcd,
-    cluster: Cluster,
-    machines: Machines,
+    pub(super) watches: Vec<Watch>,
+    pub(super) processes: Vec<Option<Proxy>>,
+    /// None: the group itself is the store.
+    etcd: Option<Etcd>,
+    pub(super) cluster: Cluster,
+    pub(super) machines: Machines,
     folder: Folder,
-    primary: usize,
+    pub(super) primary: usize,
+    is_failsafe: bool,
 }
 
 impl Agents {
+    /// With etcd on a machine of its own.
     pub(super) fn start(flavor: Flavor) -> Result<Self> {
+        Self::begin(flavor, true, false)
+    }
+
+    /// Without any store but the group.
+    pub(super) fn start_alone(is_failsafe: bool) -> Result<Self> {
+        Self::begin(Flavor::Group, false, is_failsafe)
+    }
+
+    fn begin(flavor: Flavor, has_etcd: bool, is_failsafe: bool) -> Result<Self> {
         let machines = Machines::make(4)?;
-        let etcd = start_etcd(&machines, ETCD)?;
+        let etcd = has_etcd.then(|| start_etcd(&machines, ETCD)).transpose()?;
         let mut for_servers = machines.for_servers();
         for_servers.truncate(3);
         let spec = ClusterSpec {
@@ -60,11 +82,15 @@ impl Agents {
             ..ClusterSpec::default()
         };
         let cluster = Cluster::start(&spec, &Silent)?;
+        if !has_etcd {
+            group_store::make_user(&cluster.servers[0])?;
+        }
         let folder = Folder::new("agents")?;
         let processes: Vec<u32> = (0..3).map(|at| machines.process(at)).collect();
         let watch = |last: &u8| Watch::begin(IpAddr::V4(virtual_ip(&machines, *last)), processes.clone());
         let watches = VIPS.iter().map(watch).collect();
-        let mut world = Self { watches, processes: Vec::new(), etcd, cluster, machines, folder, primary: 0 };
+        let mut world =
+            Self { watches, processes: Vec::new(), etcd, cluster, machines, folder, primary: 0, is_failsafe };
         for at in 0..3 {
             let agent = world.start_agent(at)?;
             world.processes.push(Some(agent));
@@ -72,7 +98,7 @@ impl Agents {
         Ok(world)
     }
 
-    fn start_agent(&self, at: usize) -> Result<Proxy> {
+    pub(super) fn start_agent(&self, at: usize) -> Result<Proxy> {
         let cluster = &self.cluster;
         let backend = |(at, server): (usize, &delphinus_sandbox::Server)| {
             format!(
@@ -85,17 +111,22 @@ impl Agents {
             let address = virtual_ip(&self.machines, last);
             format!("[[vip]]\nname = \"v{last}\"\naddresses = [\"{address}\"]\nrole = \"{role}\"\n")
         };
+        let store = match &self.etcd {
+            Some(etcd) => format!("store = \"etcd\"\nendpoints = [\"{}\"]", etcd.endpoint),
+            None => group_store::LEASE.to_owned(),
+        };
+        let address = self.machines.address(at);
+        let (failsafe, door) = if self.is_failsafe { failsafe::options(address) } else { Default::default() };
         let is_group = cluster.flavor == Flavor::Group;
         let topology = if is_group { "group_replication" } else { "read_only" };
         let config = format!(
             "[proxy]\ndata_dir = \"{}/m{at}\"\n[cluster]\ntopology = \"{topology}\"\n{backends}\
              [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n\
-             [lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"m{at}\"\nlocal_backend = \"db{at}\"\nrebalance_after_ms = 500\n\
-             {}{}{}",
+             [lease]\n{store}\nmember = \"m{at}\"\nlocal_backend = \"db{at}\"\nrebalance_after_ms = 500\n\
+             {failsafe}{}{}{}{door}",
             self.folder.path().display(),
             cluster.monitor_user,
             cluster.monitor_password,
-            self.etcd.endpoint,
             vip(VIPS[0], "primary"),
             vip(VIPS[1], "replica"),
             vip(VIPS[2], "replica"),
@@ -112,7 +143,7 @@ impl Agents {
     }
 
     /// What the server says that a virtual IP leads to, by an ordinary client with TLS.
-    fn value(&self, vip: usize, sql: &str) -> Result<String> {
+    pub(super) fn value(&self, vip: usize, sql: &str) -> Result<String> {
         let server = &self.cluster.servers[self.watches[vip].holder().context("nobody has it")?];
         let (host, port) = (virtual_ip(&self.machines, VIPS[vip]).to_string(), server.port.to_string());
         let mut command = std::process::Command::new("mariadb");
@@ -122,7 +153,7 @@ impl Agents {
     }
 
     /// A session with the server, by a virtual IP.
-    fn connect(&self, vip: usize) -> Result<Client> {
+    pub(super) fn connect(&self, vip: usize) -> Result<Client> {
         let address = Address {
             host: virtual_ip(&self.machines, VIPS[vip]).to_string(),
             port: self.cluster.servers[self.watches[vip].holder().context("nobody has it")?].port,
@@ -135,7 +166,7 @@ impl Agents {
     }
 
     /// The write VIP is on the primary's host, and those for reads are on the others, one each.
-    fn is_placed(&self) -> bool {
+    pub(super) fn is_placed(&self) -> bool {
         let holders: Vec<_> = self.watches.iter().map(Watch::holder).collect();
         let [write, one, other] = holders[..] else { return false };
         write == Some(self.primary)
@@ -145,7 +176,7 @@ impl Agents {
 }
 
 /// The primary by the word of the group's members but for one, which may not know.
-fn elected(world: &Agents, but: usize) -> Result<usize> {
+pub(super) fn elected(world: &Agents, but: usize) -> Result<usize> {
     let ask = "SELECT MEMBER_HOST FROM performance_schema.replication_group_members WHERE MEMBER_ROLE = 'PRIMARY' AND \
                MEMBER_STATE = 'ONLINE'";
     let other = (0..3).find(|at| *at != but).context("there is no other")?;
@@ -154,7 +185,7 @@ fn elected(world: &Agents, but: usize) -> Result<usize> {
     at.filter(|at| *at != but).context("no other has been elected")
 }
 
-fn primary_dies(world: &mut Agents) -> Result<Row> {
+pub(super) fn primary_dies(world: &mut Agents) -> Result<Row> {
     let lost = world.primary;
     let since = Instant::now();
     world.cluster.servers[lost].kill9();
@@ -177,7 +208,7 @@ fn primary_dies(world: &mut Agents) -> Result<Row> {
 }
 
 /// A primary without its majority loses the address before the next one gets it.
-fn primary_is_cut_off(world: &mut Agents) -> Result<Row> {
+pub(super) fn primary_is_cut_off(world: &mut Agents) -> Result<Row> {
     let lost = world.primary;
     let since = Instant::now();
     world.machines.cut_off(lost)?;
@@ -198,7 +229,7 @@ fn primary_is_cut_off(world: &mut Agents) -> Result<Row> {
     Ok(row)
 }
 
-fn placed(world: &mut Agents) -> Result<Row> {
+pub(super) fn placed(world: &mut Agents) -> Result<Row> {
     let since = Instant::now();
     until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
     ensure!(world.value(0, "SELECT @@read_only")? == "0", "the write VIP leads to a replica");
@@ -212,7 +243,7 @@ fn placed(world: &mut Agents) -> Result<Row> {
     })
 }
 
-fn restart(world: &mut Agents) -> Result<Row> {
+pub(super) fn restart(world: &mut Agents) -> Result<Row> {
     let mut session = world.connect(0)?;
     let id = session.value("SELECT CONNECTION_ID()")?;
     let since = Instant::now();
@@ -238,6 +269,20 @@ fn switched(world: &mut Agents) -> Result<Row> {
     for at in (0..3).filter(|at| *at != new) {
         follow(&servers[at], &servers[new])?;
     }
+    follows_to(world, new, since)
+}
+
+/// By the tool of `e2e failover`.
+fn switched_by_tool(world: &mut Agents) -> Result<Row> {
+    let since = Instant::now();
+    tool::switch(Servers::MySql, &world.cluster.servers)?;
+    // MySQL tells no password to a client without TLS that the server has not seen.
+    until(LIMIT, "the write VIP with its server", || Ok(world.value(0, "SELECT @@super_read_only")? == "0"))?;
+    follows_to(world, 1, since)
+}
+
+/// All virtual IPs are where they belong with this primary, and the write VIP takes a write.
+pub(super) fn follows_to(world: &mut Agents, new: usize, since: Instant) -> Result<Row> {
     world.primary = new;
     until(LIMIT, "all virtual IPs in their new places", || Ok(world.is_placed()))?;
     let gap = world.watches[0].gap_since(since);
@@ -253,6 +298,33 @@ fn switched(world: &mut Agents) -> Result<Row> {
             since.elapsed().as_millis()
         ),
     })
+}
+
+/// An idle session of the server is cut soon, one in a transaction when that has ended.
+fn stop(world: &mut Agents) -> Result<Row> {
+    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    let holder = world.watches[1].holder().context("nobody has it")?;
+    let (mut busy, mut idle) = (world.connect(1)?, world.connect(1)?);
+    // The replica may be about to make it.
+    until(LIMIT, "a table", || Ok(idle.query("SELECT COUNT(*) FROM app.switched").is_ok()))?;
+    busy.query("START TRANSACTION")?;
+    busy.query("SELECT COUNT(*) FROM app.switched")?;
+    let since = Instant::now();
+    signal(world.processes[holder].as_ref().context("no agent")?, Signal::TERM)?;
+    until(LIMIT, "the idle session to be cut", || Ok(idle.query("SELECT 1").is_err()))?;
+    let took = since.elapsed();
+    busy.query("SELECT COUNT(*) FROM app.switched").context("a statement in an open transaction")?;
+    busy.query("COMMIT").context("the end of an open transaction")?;
+    until(LIMIT, "the address on another host", || {
+        Ok(world.watches[1].holder().is_some_and(|now| now != holder))
+    })?;
+    let row = Row {
+        case: "",
+        gap: world.watches[1].gap_since(since),
+        note: format!("an idle session ended after {} ms, an open transaction went on", took.as_millis()),
+    };
+    world.processes[holder] = Some(world.start_agent(holder)?);
+    Ok(row)
 }
 
 /// With `to_primary`, the other replica gets no more than it had.

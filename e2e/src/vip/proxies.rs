@@ -7,8 +7,10 @@ use anyhow::{Context, Result, ensure};
 use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
 use rustix::process::Signal;
 
+use super::callers::Callers;
+use super::clock::{Clock, ensure_log_is_off_by};
 use super::watch::Watch;
-use super::world::{LIMIT, is_reached, signal, start_etcd, start_on, virtual_ip};
+use super::world::{LIMIT, is_reached, signal, start_behind, start_etcd, start_on, virtual_ip};
 use super::{Case, Row};
 use crate::client::{Client, Login};
 use crate::etcd::{Etcd, Folder};
@@ -17,13 +19,13 @@ use crate::poll::until;
 use crate::proxy::Proxy;
 use crate::stage::Address;
 
-const PORT: u16 = 6446;
+pub(super) const PORT: u16 = 6446;
 const ADMIN: u16 = 6447;
 /// Of a listener on the virtual IP alone, which one of the proxies does not have at the start.
 const OWN_PORT: u16 = 6448;
 /// Machines: two with proxies, etcd's, the database's.
-const ETCD: usize = 2;
-const DATABASE: usize = 3;
+pub(super) const ETCD: usize = 2;
+pub(super) const DATABASE: usize = 3;
 
 pub(super) const CASES: &[Case<Proxies>] = &[
     Case { name: "kill -9", is_short: true, run: kill },
@@ -34,24 +36,39 @@ pub(super) const CASES: &[Case<Proxies>] = &[
     Case { name: "SIGSTOP", is_short: false, run: hang },
     Case { name: "machine cut off", is_short: false, run: cut_off },
     Case { name: "etcd hangs", is_short: false, run: store_hangs },
+    Case { name: "wall clocks step by hours", is_short: false, run: step },
     Case { name: "proxy cannot serve a query", is_short: false, run: unfit },
 ];
 
 pub(super) struct Proxies {
     // Dropped in this order.
-    watches: [Watch; 2],
+    pub(super) watches: [Watch; 2],
     processes: [Option<Proxy>; 2],
-    etcd: Etcd,
+    pub(super) etcd: Etcd,
     cluster: Cluster,
-    machines: Machines,
+    pub(super) machines: Machines,
     folder: Folder,
     doubles_before: u32,
+    kind: Kind,
+}
+
+/// What is special of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    /// `on_store_loss = "failsafe"`.
+    Failsafe,
+    /// The address has an interface of its own.
+    Apart,
 }
 
 impl Proxies {
-    pub(super) fn start() -> Result<Self> {
+    pub(super) fn start(kind: Kind) -> Result<Self> {
         let machines = Machines::make(4)?;
         machines.add_ipv6()?;
+        if kind == Kind::Apart {
+            super::apart::add_interfaces(&machines)?;
+        }
         let etcd = start_etcd(&machines, ETCD)?;
         let mut for_servers = machines.for_servers();
         let spec = ClusterSpec {
@@ -66,8 +83,16 @@ impl Proxies {
         let v4 = IpAddr::V4(virtual_ip(&machines, 100));
         let v6: IpAddr = "fd77::100".parse()?;
         let watches = [v4, v6].map(|address| Watch::begin(address, processes()));
-        let mut world =
-            Self { watches, processes: [None, None], etcd, cluster, machines, folder, doubles_before: 0 };
+        let mut world = Self {
+            watches,
+            processes: [None, None],
+            etcd,
+            cluster,
+            machines,
+            folder,
+            doubles_before: 0,
+            kind,
+        };
         world.start_proxy(0)?;
         world.start_proxy(1)?;
         Ok(world)
@@ -76,14 +101,19 @@ impl Proxies {
     fn config(&self, at: usize) -> String {
         let (cluster, server) = (&self.cluster, &self.cluster.servers[0]);
         let own = virtual_ip(&self.machines, 100);
+        let (failsafe, door) = match self.kind {
+            Kind::Failsafe => super::failsafe::options(self.machines.address(at)),
+            Kind::Plain | Kind::Apart => Default::default(),
+        };
+        let interface = if self.kind == Kind::Apart { super::apart::OPTION } else { "" };
         format!(
             "[proxy]\ndata_dir = \"{}/m{at}\"\nworkers = 1\n[[listener]]\naddress = \"[::]:{PORT}\"\n[[listener]]\naddress = \"{own}:{OWN_PORT}\"\n\
              [[user]]\nname = \"{}\"\npassword = \"{}\"\n[cluster]\n[[cluster.backend]]\nname = \"db\"\n\
              address = \"{}:{}\"\nrole = \"primary\"\ntrust_server_certificate = true\n\
              [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n\
              [admin]\naddresses = [\"{}:{ADMIN}\"]\ntls = \"required\"\n[[admin.user]]\nname = \"ops\"\npassword = \"operator-pw\"\nrole = \"admin\"\n\
-             [lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"m{at}\"\nrebalance_after_ms = 500\n\
-             [[vip]]\nname = \"apps\"\naddresses = [\"{}\", \"fd77::100\"]\n",
+             [lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"m{at}\"\nrebalance_after_ms = 500\n{failsafe}\
+             [[vip]]\nname = \"apps\"\naddresses = [\"{}\", \"fd77::100\"]\n{interface}{door}",
             self.folder.path().display(),
             cluster.app_user,
             cluster.app_password,
@@ -97,13 +127,13 @@ impl Proxies {
         )
     }
 
-    fn start_proxy(&mut self, at: usize) -> Result<()> {
+    pub(super) fn start_proxy(&mut self, at: usize) -> Result<()> {
         let config = self.config(at);
         self.processes[at] = Some(start_on(&self.machines, at, self.folder.path(), &config)?);
         Ok(())
     }
 
-    fn holder(&self) -> Result<usize> {
+    pub(super) fn holder(&self) -> Result<usize> {
         self.watches[0].holder().context("nobody has the address")
     }
 
@@ -133,7 +163,19 @@ impl Proxies {
         Ok(())
     }
 
-    fn address(&self) -> Address {
+    pub(super) fn watch(&self) -> &Watch {
+        &self.watches[0]
+    }
+
+    pub(super) fn machines(&self) -> &Machines {
+        &self.machines
+    }
+
+    pub(super) fn process(&self, at: usize) -> Result<&Proxy> {
+        self.processes[at].as_ref().context("no proxy")
+    }
+
+    pub(super) fn address(&self) -> Address {
         Address {
             host: virtual_ip(&self.machines, 100).to_string(),
             port: PORT,
@@ -145,12 +187,12 @@ impl Proxies {
     }
 
     /// A session through the virtual IP.
-    fn connect(&self) -> Result<Client> {
+    pub(super) fn connect(&self) -> Result<Client> {
         Client::connect(&Login::new(&self.address()).over_tcp(&self.address()))
     }
 
     /// Asks a proxy's operators' side with an ordinary client.
-    fn ask(&self, at: usize, statement: &str) -> Result<String> {
+    pub(super) fn ask(&self, at: usize, statement: &str) -> Result<String> {
         let mut command = self.machines.enter(at);
         let host = self.machines.address(at).to_string();
         command.args(["mariadb", "--no-defaults", "--ssl", "-h", &host, "-P", &ADMIN.to_string(), "-uops"]);
@@ -158,7 +200,7 @@ impl Proxies {
         crate::programs::run(&mut command, LIMIT)?.success()
     }
 
-    fn kill(&mut self, at: usize) {
+    pub(super) fn kill(&mut self, at: usize) {
         self.processes[at] = None;
     }
 
@@ -201,6 +243,21 @@ fn restart(world: &mut Proxies) -> Result<Row> {
     Ok(Row { case: "", gap, note: "it stayed".to_owned() })
 }
 
+/// A client repeats the packet that opens its connection after a second: one that is lost shows as that.
+const QUICK: Duration = Duration::from_millis(500);
+
+/// How often clients on this machine have repeated such a packet.
+fn repeated_openings() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/net/netstat")?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let found =
+        names.split_whitespace().zip(values.split_whitespace()).find(|(name, _)| *name == "TCPSynRetrans");
+    let (_, value) = found.context("the kernel does not count TCPSynRetrans")?;
+    Ok(value.parse()?)
+}
+
+/// Clients work and log in again while it stops; one of them is in a transaction.
 fn stop(world: &mut Proxies) -> Result<Row> {
     let holder = world.holder()?;
     let mut busy = world.connect()?;
@@ -208,6 +265,11 @@ fn stop(world: &mut Proxies) -> Result<Row> {
     busy.query("DELETE FROM app.moved")?;
     busy.query("BEGIN")?;
     busy.query("INSERT INTO app.moved VALUES (1)")?;
+    let address = world.address();
+    let callers = Callers::begin(&Login::new(&address).over_tcp(&address), "SELECT 1");
+    until(LIMIT, "clients that work", || Ok(callers.are_answered()))?;
+    let repeated = repeated_openings()?;
+    callers.forget();
     let since = Instant::now();
     let proxy = world.processes[holder].as_ref().context("no proxy")?;
     signal(proxy, Signal::TERM)?;
@@ -219,7 +281,19 @@ fn stop(world: &mut Proxies) -> Result<Row> {
     let found = world.connect()?.value("SELECT COUNT(*) FROM app.moved")?;
     ensure!(found == "2", "the transaction is not there: {found}");
     world.processes[holder] = None;
-    Ok(Row { note: format!("{}, an open transaction ended first", row.note), ..row })
+    until(LIMIT, "clients that work again", || Ok(callers.are_answered()))?;
+    let seen = callers.seen();
+    let repeated = repeated_openings()? - repeated;
+    // On a machine that is too busy for a move in this time, a client may lose its patience.
+    ensure!(repeated == 0 || row.gap > QUICK, "{repeated} clients had to connect twice, {:?}", row.gap);
+    let note = format!(
+        "{}, an open transaction ended first; a login took {} ms at most, {repeated} connected twice; no answer for {} ms; {:?}",
+        row.note,
+        seen.login.as_millis(),
+        seen.silence.as_millis(),
+        seen.texts
+    );
+    Ok(Row { note, ..row })
 }
 
 fn move_it(world: &mut Proxies) -> Result<Row> {
@@ -276,6 +350,39 @@ fn store_hangs(world: &mut Proxies) -> Result<Row> {
         gap: world.watches[0].gap_since(since),
         note: "nowhere while it hung, back after".into(),
     })
+}
+
+/// First the clock of the one that has the address, then that of the other.
+fn step(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    for at in [holder, 1 - holder] {
+        let mut clock = Clock::new(world.folder.path(), &format!("clock{at}"))?;
+        world.kill(at);
+        let config = world.config(at);
+        let proxy = start_behind(&clock.words(), (&world.machines, at), world.folder.path(), &config)?;
+        clock.belongs_to(proxy.pid());
+        world.processes[at] = Some(proxy);
+        until(LIMIT, "the proxy to answer", || Ok(world.ask(at, "SHOW VIPS").is_ok()))?;
+        for (offset, hours) in [("+3h", 3), ("-5h", -5), ("+0", 0)] {
+            clock.step(offset)?;
+            let log = || world.processes[at].as_ref().map(Proxy::log).unwrap_or_default();
+            ensure_log_is_off_by(hours, log, || {
+                world.ask(at, "VIP FREEZE")?;
+                world.ask(at, "VIP UNFREEZE").map(drop)
+            })?;
+            // Longer than the lease.
+            std::thread::sleep(Duration::from_secs(7));
+            ensure!(world.watches[0].holder() == Some(holder), "the address has moved after {offset}");
+            world.connect()?.query("SELECT 1")?;
+        }
+    }
+    let gap = world.watches[0].gap_since(since);
+    ensure!(gap.is_zero(), "the address was nowhere for {gap:?}");
+    // The next cases get processes without it.
+    world.kill(0);
+    world.kill(1);
+    Ok(Row { case: "", gap, note: "3 hours on, 5 hours back, each of both proxies".to_owned() })
 }
 
 /// The database is there for one of them only: a proxy that cannot serve a query must not have the address.

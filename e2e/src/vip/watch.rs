@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -20,6 +20,8 @@ pub(super) struct Watch {
 struct Seen {
     stops: AtomicBool,
     doubles: AtomicU32,
+    /// For how long, in microseconds.
+    doubles_us: AtomicU64,
     /// Each holder, or none, and since when.
     changes: Mutex<Vec<(Instant, Option<usize>)>>,
 }
@@ -31,8 +33,13 @@ impl Watch {
         let told = seen.clone();
         let thread = thread::spawn(move || {
             while !told.stops.load(Ordering::Relaxed) {
-                told.look(address, &processes);
+                let began = Instant::now();
+                let is_double = told.look(address, &processes);
                 thread::sleep(PAUSE);
+                if is_double {
+                    let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    told.doubles_us.fetch_add(took, Ordering::Relaxed);
+                }
             }
         });
         Self { seen, thread: Some(thread) }
@@ -48,8 +55,20 @@ impl Watch {
         self.seen.doubles.load(Ordering::Relaxed)
     }
 
+    /// For how long two machines have had it at the same time.
+    pub(super) fn double_for(&self) -> Duration {
+        Duration::from_micros(self.seen.doubles_us.load(Ordering::Relaxed))
+    }
+
     fn changes(&self) -> Vec<(Instant, Option<usize>)> {
         self.seen.changes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How long after that moment another one had it.
+    pub(super) fn taken_from(&self, holder: usize, since: Instant) -> Option<Duration> {
+        let is_another =
+            |(at, found): &&(Instant, Option<usize>)| *at >= since && found.is_some_and(|one| one != holder);
+        self.changes().iter().find(is_another).map(|(at, _)| at.saturating_duration_since(since))
     }
 
     /// How long nobody had it, since then.
@@ -76,12 +95,14 @@ impl Drop for Watch {
 }
 
 impl Seen {
-    fn look(&self, address: IpAddr, processes: &[u32]) {
+    /// True if two had it.
+    fn look(&self, address: IpAddr, processes: &[u32]) -> bool {
         let holders =
             || -> Vec<usize> { (0..processes.len()).filter(|at| has(processes[*at], address)).collect() };
         let (first, second) = (holders(), holders());
         // The machines are looked at one after the other: only what is so in both turns was so at the same time.
-        if first.len() > 1 && first == second {
+        let is_double = first.len() > 1 && first == second;
+        if is_double {
             self.doubles.fetch_add(1, Ordering::Relaxed);
         }
         let holder = second.first().copied();
@@ -89,11 +110,12 @@ impl Seen {
         if changes.last().is_none_or(|(_, before)| *before != holder) {
             changes.push((Instant::now(), holder));
         }
+        is_double
     }
 }
 
 /// Whether the kernel has the address as its own, in the network of a process.
-fn has(process: u32, address: IpAddr) -> bool {
+pub(super) fn has(process: u32, address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
             let table = fs::read_to_string(format!("/proc/{process}/net/fib_trie")).unwrap_or_default();

@@ -24,6 +24,16 @@ pub(super) fn start_etcd(machines: &Machines, at: usize) -> Result<Etcd> {
 
 /// Starts Delphinus with a configuration on a machine.
 pub(super) fn start_on(machines: &Machines, at: usize, folder: &Path, config: &str) -> Result<Proxy> {
+    start_behind(&[], (machines, at), folder, config)
+}
+
+/// The same behind these words, which become the program.
+pub(super) fn start_behind(
+    before: &[String],
+    (machines, at): (&Machines, usize),
+    folder: &Path,
+    config: &str,
+) -> Result<Proxy> {
     let own = folder.join(format!("m{at}"));
     fs::create_dir_all(&own)?;
     let file = own.join("delphinus.toml");
@@ -31,8 +41,12 @@ pub(super) fn start_on(machines: &Machines, at: usize, folder: &Path, config: &s
     let enter = machines.enter(at);
     let words = enter.get_args().map(|word| word.to_string_lossy().into_owned());
     let binary = crate::proxy::proxy_binary()?.display().to_string();
-    let arguments =
-        words.chain([binary, "run".to_owned(), "--config".to_owned(), file.display().to_string()]);
+    let arguments = words.chain(before.iter().cloned()).chain([
+        binary,
+        "run".to_owned(),
+        "--config".to_owned(),
+        file.display().to_string(),
+    ]);
     Proxy::start_program(PathBuf::from("nsenter"), arguments.collect(), file.with_extension("log"))
 }
 

@@ -4,16 +4,28 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use delphinus_e2e::{
-    Client, ConfigFile, Operators, ServerError, Stage, failover_account, failover_section, until,
+    Client, ConfigFile, Etcd, Operators, ServerError, Stage, failover_account, failover_section, until,
 };
-use delphinus_sandbox::{Flavor, Server};
+use delphinus_sandbox::{Cluster, Flavor, PortLease, REPL, Server};
 
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
+
+/// The member that may move the cluster's primary, as soon as there is one.
+pub(crate) fn actor(etcd: &Etcd) -> String {
+    let mut found = String::new();
+    until(LIMIT, "a member that may act", || {
+        etcd.ask(&["get", "--print-value-only", "/delphinus/main/actor/main"])?.trim().clone_into(&mut found);
+        Ok(!found.is_empty())
+    })
+    .unwrap();
+    found
+}
 
 pub(crate) struct Scene {
     pub(crate) stage: Stage,
     pub(crate) operators: Operators,
     pub(crate) flavor: Flavor,
+    _relay_port: Option<PortLease>,
 }
 
 impl Scene {
@@ -24,17 +36,37 @@ impl Scene {
 
     /// The same with whole further sections.
     pub(crate) fn with(flavor: Flavor, more: &[&str], sections: String) -> Self {
+        Self::made(flavor, more, |_| sections)
+    }
+
+    /// The same with a relay in the proxy, which stands still until an operator starts it.
+    pub(crate) fn with_relay(flavor: Flavor, more: &[&str]) -> Self {
+        let lease = PortLease::take().unwrap();
+        let port = lease.port();
+        let scene = Self::made(flavor, more, |cluster| {
+            let (folder, user, password) = (cluster.dir().join("relay"), REPL.user, REPL.password);
+            format!(
+                "[[relay]]\nname = \"main\"\nfolder = \"{}\"\nsource_user = \"{user}\"\nsource_password = \"{password}\"\n\
+                 server_id = 999\nstart = false\nheartbeat_ms = 1000\nretry_ms = 200\naddresses = [\"127.0.0.1:{port}\"]\n\
+                 [[relay.user]]\nname = \"{user}\"\npassword = \"{password}\"\n",
+                folder.display()
+            )
+        });
+        Self { _relay_port: Some(lease), ..scene }
+    }
+
+    fn made(flavor: Flavor, more: &[&str], sections: impl FnOnce(&Cluster) -> String) -> Self {
         let operators = Operators::default();
         let failover = failover_section(more);
         let is_group = flavor == Flavor::Group;
-        let config = ConfigFile {
+        let config = |cluster: &Cluster| ConfigFile {
             topology: Some(if is_group { "group_replication" } else { "read_only" }),
-            sections: vec![failover, operators.section(), sections],
+            sections: vec![failover, operators.section(), sections(cluster)],
             ..ConfigFile::default()
         };
         let cnf: &[&str] = &["general_log=OFF"];
-        let stage = Stage::with_servers(flavor, cnf, &config).unwrap();
-        let scene = Self { stage, operators, flavor };
+        let stage = Stage::with_config_for(flavor, cnf, |cluster| Ok(config(cluster))).unwrap();
+        let scene = Self { stage, operators, flavor, _relay_port: None };
         let sql = format!("{}; CREATE TABLE app.kept (value BIGINT PRIMARY KEY)", failover_account(flavor));
         scene.stage.cluster.servers[0].query(&sql).unwrap();
         scene.stage.wait_for_replicas("SELECT COUNT(*) FROM app.kept").unwrap();
@@ -120,8 +152,11 @@ impl Scene {
             })
             .unwrap();
         }
-        let row = self.operators.backend(&self.stage.address, name).unwrap();
-        assert_eq!((row.role.as_str(), row.state.as_str()), ("primary", "up"));
+        until(LIMIT, &format!("the proxy to show {name} as the primary"), || {
+            let row = self.operators.backend(&self.stage.address, name)?;
+            Ok((row.role.as_str(), row.state.as_str()) == ("primary", "up"))
+        })
+        .unwrap();
     }
 
     /// Every server but this one has it, in the end.

@@ -5,7 +5,7 @@ use std::thread;
 use delphinus_e2e::{Etcd, until};
 use delphinus_sandbox::Flavor;
 
-use super::support::{LIMIT, Scene};
+use super::support::{LIMIT, Scene, actor};
 
 #[test]
 fn a_move_goes_on_where_a_killed_proxy_has_left_it() {
@@ -13,12 +13,12 @@ fn a_move_goes_on_where_a_killed_proxy_has_left_it() {
     let etcd = Etcd::start().unwrap();
     let lease = format!("[lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"one\"\n", etcd.endpoint);
     let mut scene = Scene::with(Flavor::MariaDb, &["transaction_wait_ms = 20000"], lease);
-    let journal = || etcd.ask(&["get", "--prefix", "--keys-only", "/delphinus/main/journal/"]);
+    let journal = || etcd.ask(&["get", "--prefix", "--keys-only", "/delphinus/main/journal/main/switchover"]);
+    assert_eq!(actor(&etcd), "one");
     // The move waits for it.
     let mut busy = scene.stage.address.connect().unwrap();
     busy.query("BEGIN").unwrap();
     busy.query("INSERT INTO app.kept VALUES (1)").unwrap();
-    until(LIMIT, "the right to act", || Ok(scene.operator().rows("SWITCHOVER CHECK").is_ok())).unwrap();
     let mut operator = scene.operator();
     let asked = thread::spawn(move || operator.rows("SWITCHOVER TO replica1").map(drop));
     until(LIMIT, "the plan in the store", || Ok(!journal()?.trim().is_empty())).unwrap();

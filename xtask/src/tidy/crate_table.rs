@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 29] = [
+const TABLE: [(&str, &[&str]); 30] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -57,6 +57,7 @@ const TABLE: [(&str, &[&str]); 29] = [
             "telemetry",
         ],
     ),
+    ("relay", &["memory", "wire", "net", "clients", "session", "telemetry"]),
     (
         "admin",
         &[
@@ -108,6 +109,7 @@ const TABLE: [(&str, &[&str]); 29] = [
             "http",
             "lease",
             "vip",
+            "relay",
         ],
     ),
     ("cli", &["app", "admin", "http", "config", "doctor", "sandbox", "telemetry"]),

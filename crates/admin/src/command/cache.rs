@@ -1,12 +1,10 @@
-//! The table `cache`, and `CLEAR CACHE`.
+//! The table `cache`.
 
 use delphinus_cache::Cache;
 use delphinus_tables::{Column, Table};
 use delphinus_telemetry::Sample;
 
-use super::Call;
 use super::status::{Gauge, Now, Of};
-use crate::answer::Answer;
 use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text};
@@ -84,13 +82,4 @@ fn rows(console: &Console) -> Cells {
 /// The name of a number here.
 fn item(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
-}
-
-pub(super) fn clear(call: &Call<'_>) -> Answer {
-    if let Some(cache) = &call.console.parts.cache {
-        let answers = cache.clear();
-        let caller = call.caller;
-        tracing::info!(admin.user = %caller.user, client.host = %caller.host, answers, "CLEAR CACHE");
-    }
-    Answer::Done
 }

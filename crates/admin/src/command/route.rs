@@ -47,11 +47,13 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Answer, Refused> {
 
 /// Takes `IN CLUSTER name` off the front of the text; without it the default cluster is meant.
 fn in_cluster<'c>(call: &'c Call<'_>) -> Result<(&'c ClusterView, &'c str), Refused> {
+    let none = || Refused::because("there is no cluster: this process has only relays");
+    let default = || call.console.first_cluster().ok_or_else(none);
     let [first, second, name, ..] = call.words else {
-        return Ok((call.console.first_cluster(), call.rest.trim()));
+        return default().map(|cluster| (cluster, call.rest.trim()));
     };
     if !(first.is("IN") && second.is("CLUSTER")) {
-        return Ok((call.console.first_cluster(), call.rest.trim()));
+        return default().map(|cluster| (cluster, call.rest.trim()));
     }
     let mut known = call.console.clusters().map(|(_, cluster)| cluster);
     let Some(found) = known.find(|cluster| *cluster.name == *name.text) else {

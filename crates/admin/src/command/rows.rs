@@ -2,9 +2,10 @@
 
 use super::kind::{ask, change, client, look, look_for_clients, operate};
 use super::{
-    AdminRole, Answer, Beyond, Command, Rows, Run, activity, audit, backends, cache, clusters, config,
-    describe, digests, doctor, filters, hello, help, kill, limits, logs, memory, pause, pools, route, select,
-    service, sessions, set, settings, snapshots, status, switchover, vips,
+    AdminRole, Answer, Beyond, Command, Rows, Run, activity, audit, backends, cache, cache_digests,
+    cache_streams, clusters, config, describe, digests, doctor, filters, hello, help, kill, limits, logs,
+    memory, pause, pools, relay_replicas, relays, route, select, service, sessions, set, settings, snapshots,
+    status, switchover, vips,
 };
 
 /// All commands, in the order of the reference.
@@ -81,12 +82,36 @@ pub(crate) const COMMANDS: &[Command] = &[
         role: AdminRole::Operator,
         ..look(&["VIP CHECK"], "vip", "Whether the virtual IPs can work on this host, and what to do if not.", &vips::CHECKS)
     },
+    look(
+        &["SHOW RELAY STATUS", "SHOW RELAYS"],
+        "name",
+        "The replication relays: what each receives and acknowledges, and how far its log goes.",
+        &relays::RELAYS,
+    ),
+    look(
+        &["SHOW RELAY REPLICAS"],
+        "host",
+        "The replicas that follow the relays: how far each is, what it was sent, and how far it is behind.",
+        &relay_replicas::REPLICAS,
+    ),
+    look(&["SHOW RELAY FILES"], "name", "The files of replication relays, oldest first.", &relays::FILES),
+    operate(
+        &["RELAY"],
+        "{START name [ADMIT 'uuid'] | STOP name | CUT name | PURGE name TO 'file' | ROTATE name}",
+        "START: the relay receives, or tries again at once; after CUT it takes any source that was not cut off, and the one with this uuid \
+         (MariaDB: 'server-ID') in any case. STOP: it stops receiving. CUT: it cuts its source off for good: the answer comes when that is on \
+         disk, and no acknowledgement leaves after it, also not after a restart. PURGE: it removes all files before this one that no replica \
+         reads. ROTATE: it has its source begin a new log file (FLUSH BINARY LOGS; its user needs RELOAD there), waits until that has come, and \
+         says which file is closed now.",
+        Run::Asking(|call| Box::pin(relays::relay(call))),
+    ),
     look(&["SHOW MEMBERS"], "name", "The processes that share the lease store.", &vips::MEMBERS),
     operate(
         &["VIP"],
-        "{MOVE name TO member | FREEZE | UNFREEZE | REBALANCE}",
+        "{MOVE name TO member | FREEZE | UNFREEZE | REBALANCE | PROMISE holder ms 'keys' 'members'}",
         "MOVE: the virtual IP goes to this member, and stays with it as long as that can have it. FREEZE: none moves, also if its holder cannot be \
-         used, until UNFREEZE. REBALANCE forgets all wishes of MOVE. All processes that share the lease store follow.",
+         used, until UNFREEZE. REBALANCE forgets all wishes of MOVE. PROMISE is what members ask each other when the lease store is lost: to take none of these keys \
+         over for so long. All processes that share the lease store follow.",
         Run::Asking(|call| Box::pin(vips::vip(call))),
     ),
     look(
@@ -94,6 +119,19 @@ pub(crate) const COMMANDS: &[Command] = &[
         "item",
         "Answers that are kept: how many and how large, and what came of asking for them, over all workers.",
         &cache::CACHE,
+    ),
+    look(
+        &["SHOW CACHE DIGESTS"],
+        "digest_text",
+        "What came of keeping answers, by rule and digest: hits, misses, stale answers, questions that waited for each other's answer, and the \
+         time that backends were saved.",
+        &cache_digests::CACHE_DIGESTS,
+    ),
+    look(
+        &["SHOW CACHE STREAMS"],
+        "cluster",
+        "How far the cache knows what others write on each cluster (cache.invalidation = \"stream\"): its lag, and why there is a gap.",
+        &cache_streams::CACHE_STREAMS,
     ),
     look(
         &["SHOW DIGESTS"],
@@ -328,10 +366,11 @@ pub(crate) const COMMANDS: &[Command] = &[
         Run::Asking(|call| Box::pin(config::save(call))),
     ),
     operate(
-        &["CLEAR CACHE", "PURGE CACHE"],
-        "",
-        "Forgets all answers that are kept.",
-        Run::Now(|call| Ok(cache::clear(call))),
+        &["CACHE FLUSH", "CLEAR CACHE", "PURGE CACHE", "PROXYSQL FLUSH QUERY CACHE"],
+        "[SCHEMA name | TABLE name | DIGEST digest | RULE name]",
+        "Forgets all answers that are kept, or those of statements that name a table of this schema, or this table (with or without its \
+         schema), those of a digest, or those that a rule wants kept. Names are those in the statements: a view is not looked into.",
+        Run::Now(cache_digests::flush),
     ),
     operate(
         &["LOG STOP"],

@@ -25,13 +25,14 @@ pub(crate) static VERSION: Source = Source {
 fn version(console: &Console) -> Cells {
     let now = rt::now();
     let cluster = console.first_cluster();
-    let served = cluster.reader.load().facts.as_ref().map(|facts| facts.version.clone());
+    let served =
+        cluster.and_then(|cluster| cluster.reader.load().facts.as_ref().map(|facts| facts.version.clone()));
     let rows = [
         ("version", text(env!("CARGO_PKG_VERSION"))),
         ("process_id", text(std::process::id())),
         ("started", text(moment(console.started, now))),
         ("uptime_s", text(seconds_since(console.started, now))),
-        ("workers", text(cluster.workers.len())),
+        ("workers", text(cluster.map_or(0, |cluster| cluster.workers.len()))),
         ("backend_version", served.into()),
     ];
     rows.map(|(item, value)| vec![text(item), value]).to_vec()

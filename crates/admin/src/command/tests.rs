@@ -16,6 +16,7 @@ use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 
 use super::dispatch::find;
+use super::relays::{RelayRow, RelayWish, RelayWishing};
 use super::vips::{MemberRow, VipChecking, VipRow, VipWish, Wishing};
 use super::*;
 use crate::cluster::{ClusterView, PauseDoor};
@@ -159,6 +160,14 @@ impl TwoOptions {
 }
 
 impl Proxy for TwoOptions {
+    fn relays(&self) -> Vec<RelayRow> {
+        vec![RelayRow { name: "r".to_owned(), ..RelayRow::default() }]
+    }
+
+    fn order_relay<'a>(&'a self, _: &'a str, _: RelayWish) -> RelayWishing<'a> {
+        Box::pin(async { Ok(None) })
+    }
+
     fn vips(&self) -> Vec<VipRow> {
         Vec::new()
     }
@@ -408,7 +417,7 @@ fn wrong_texts_are_told_what_to_write() {
         ("KILL", 1064, "write KILL [CONNECTION | QUERY] {id | [USER name]"),
         ("KILL USER", 1064, "write KILL"),
         ("KILL QUERY OLDER soon", 1064, "write KILL"),
-        ("CLEAR CACHE now", 1064, "write CLEAR CACHE"),
+        ("CLEAR CACHE now", 1064, "write CACHE FLUSH"),
         ("RELOAD CONFIG now", 1064, "write RELOAD CONFIG"),
         ("KILL QUERY x", 1064, "write KILL"),
         ("KILL 7 8", 1064, "write KILL"),

@@ -12,6 +12,7 @@ use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::source::{Provider, Source};
 use crate::table::{number, text};
+use crate::text::Word;
 use crate::users::AdminRole;
 
 /// A virtual IP, as this process sees it.
@@ -71,6 +72,17 @@ pub enum VipWish {
     Unfreeze,
     /// Forgets all wishes to move.
     Rebalance,
+    /// Takes nothing over that another member holds: what members ask each other when the store is lost.
+    Promise {
+        /// Who holds it.
+        holder: String,
+        /// For so long.
+        ttl: Duration,
+        /// What it holds.
+        keys: Vec<String>,
+        /// The members that it knows.
+        members: Vec<String>,
+    },
 }
 
 pub(crate) static VIPS: Source = Source {
@@ -185,7 +197,21 @@ pub(crate) static CHECKS: Source = Source {
     }),
 };
 
-/// `VIP MOVE name TO member`, `VIP FREEZE`, `VIP UNFREEZE`, `VIP REBALANCE`.
+/// What a promise may be asked for at most.
+const LONGEST_PROMISE: Duration = Duration::from_hours(1);
+
+fn promise(holder: &Word, ttl: &Word, (keys, members): (&Word, &Word)) -> Result<VipWish, Refused> {
+    let ttl = ttl.text.parse().map(Duration::from_millis).ok().filter(|ttl| *ttl <= LONGEST_PROMISE);
+    let list = |word: &Word| word.text.split(',').map(str::to_owned).collect();
+    Ok(VipWish::Promise {
+        holder: holder.text.clone(),
+        ttl: ttl.ok_or_else(|| usage_of("VIP"))?,
+        keys: list(keys),
+        members: list(members),
+    })
+}
+
+/// `VIP MOVE name TO member`, `VIP FREEZE`, `VIP UNFREEZE`, `VIP REBALANCE`, `VIP PROMISE holder ms keys members`.
 pub(super) async fn vip(call: &Call<'_>) -> Result<Answer, Refused> {
     let wish = match call.words {
         [word, name, to, member] if word.is("MOVE") && to.is("TO") => {
@@ -194,6 +220,7 @@ pub(super) async fn vip(call: &Call<'_>) -> Result<Answer, Refused> {
         [word] if word.is("FREEZE") => VipWish::Freeze,
         [word] if word.is("UNFREEZE") => VipWish::Unfreeze,
         [word] if word.is("REBALANCE") => VipWish::Rebalance,
+        [word, holder, ttl, keys, members] if word.is("PROMISE") => promise(holder, ttl, (keys, members))?,
         _ => return Err(usage_of("VIP")),
     };
     let proxy = &call.console.parts.proxy;

@@ -38,6 +38,12 @@ impl ResultCap {
         false
     }
 
+    /// True if no result of so many bytes is too large, whatever its rows are. A row takes 5 bytes at least.
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        self.bytes.as_ref().is_none_or(|(most, _)| bytes <= *most)
+            && self.rows.as_ref().is_none_or(|(most, _)| bytes / 5 <= *most)
+    }
+
     /// Which limit it was.
     pub fn reached(&self) -> LimitReached {
         let unknown = || LimitReached { limit: "".into(), option: "max_rows", why: "the result is larger" };

@@ -1,5 +1,7 @@
 //! How the proxy moves the primary's role itself.
 
+use std::path::PathBuf;
+
 use crate::secret::Secret;
 use crate::word::OnLoss;
 
@@ -15,6 +17,8 @@ pub struct Failover {
     pub auto_failover: bool,
     /// What happens when something acknowledged may be lost.
     pub on_loss: OnLoss,
+    /// Relays that acknowledge: names of `[[relay]]` of this file.
+    pub relays: Vec<String>,
     /// How long a primary may be away, milliseconds.
     pub detect_ms: u64,
     /// How long nothing is done without an operator after a failover, seconds.
@@ -27,6 +31,10 @@ pub struct Failover {
     pub acker_wait_ms: u64,
     /// How long a step may take, milliseconds.
     pub step_timeout_ms: u64,
+    /// Folder with the operators' programs.
+    pub hook_folder: Option<PathBuf>,
+    /// How long one of them may take, milliseconds.
+    pub hook_timeout_ms: u64,
     /// Backends that take the role first.
     pub prefer: Vec<String>,
     /// Backends that never take it.

@@ -15,7 +15,7 @@ pub struct Lease {
     pub store: Option<LeaseStore>,
     /// Where it is; not empty for etcd.
     pub endpoints: Vec<String>,
-    /// As whom.
+    /// As whom; there with `group`.
     pub user: Option<String>,
     /// The user's password; there where the user is.
     pub password: Option<Secret>,
@@ -35,8 +35,21 @@ pub struct Lease {
     pub ttl: Duration,
     /// How much earlier the process ends.
     pub margin: Duration,
+    /// How other members are asked when the store is lost; `None`: what is held is given up then.
+    pub failsafe: Option<Failsafe>,
     /// For how long a process has to be fit before something is taken from another for it.
     pub rebalance_after: Duration,
+}
+
+/// How members ask each other when the store is lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failsafe {
+    /// Where others reach this process's HTTP door.
+    pub address: String,
+    /// What the doors of all members take.
+    pub token: Secret,
+    /// Authorities of their certificates; there where `https` is used.
+    pub ca: Option<PathBuf>,
 }
 
 /// A virtual IP.

@@ -70,15 +70,20 @@ pub(super) fn read_clusters(
         let table = root.child("cluster", ClusterSection::HEAD, mistakes);
         (Vec::from_iter(table), is_whole("cluster"))
     };
-    if tables.is_empty() {
+    // Relays may have sources of their own.
+    let is_needed = root.entry("relay").is_none();
+    if tables.is_empty() && is_needed {
         let instead = "[cluster] and below it a [[cluster.backend]] for each server";
         missing(root, "cluster", instead, is_whole("cluster"), mistakes);
+    }
+    if tables.is_empty() {
         // Without a cluster nobody else reads these.
         let _: Option<Written<Routing>> = layered(root, None, ("routing", ""), mistakes);
         let _: Option<Written<Pool>> = layered(root, None, ("pool", ""), mistakes);
     }
     let has_own = |table: &Table<'_>| table.entry("monitor").is_some();
-    if root.entry("monitor").is_none() && !tables.iter().any(has_own) {
+    let is_watched = is_needed || !tables.is_empty();
+    if is_watched && root.entry("monitor").is_none() && !tables.iter().any(has_own) {
         let instead = "[monitor] and below it user and password of the probes";
         missing(root, "monitor", instead, is_whole("monitor"), mistakes);
     }

@@ -226,7 +226,7 @@ fn wrong_rules() {
         &expect![[r#"
             d.toml:4:1: mode = "ro" is not known; write "read_only" (known: "split", "read_write" or "read_only")
             d.toml:17:1: read_primary_percentage = 101 is out of range; write a whole number from 0 to 100
-            d.toml:18:1: read_balance = "least_conections" is not known; write "least_connections" (known: "round_robin", "weighted", "least_connections" or "least_latency")
+            d.toml:18:1: read_balance = "least_conections" is not known; write "least_connections" (known: "round_robin", "weighted", "least_connections", "least_latency" or "hash")
             d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, consistency, consistency_timeout_ms, causal_reads_timeout, failover_wait_ms, failover_wait_queue, pause_timeout_ms, lost_transaction_error, strict_hints, explain_route
             d.toml:22:1: there is no listener "other"; write one of ["main"]
             d.toml:25:1: name "a" is there twice; write another name, or remove one of the two
@@ -247,27 +247,93 @@ fn wrong_rules() {
 }
 
 #[test]
+fn a_stream_needs_a_relay_of_each_cluster() {
+    let file = |relay: &str| {
+        format!(
+            "listener = [{{ address = '127.0.0.1:0', cluster = 'a' }}]\nuser = [{{ name = 'u', password = 'p' }}, {{ name = 'v', password = 'p', cluster = 'b' }}]\n\
+             [[cluster]]\nname = 'a'\n[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n\
+             [[cluster]]\nname = 'b'\n[[cluster.backend]]\naddress = 'db2:3306'\nrole = 'primary'\n\
+             [monitor]\nuser = 'm'\npassword = 'p'\n[cache]\ninvalidation = 'stream'\n{relay}",
+        )
+    };
+    let relay = |name: &str, server_id: u32, source: &str| {
+        format!(
+            "[[relay]]\nname = '{name}'\nfolder = '{name}'\nserver_id = {server_id}\nsource_user = 'u'\nsource_password = 'p'\n{source}\n"
+        )
+    };
+    let (of_a, of_b) = (relay("r", 8, "cluster = 'a'"), relay("s", 9, "cluster = 'b'"));
+    check_mistakes(
+        &file(&(of_a.clone() + &relay("s", 9, "source = 'db2:3306'"))),
+        &expect![[r#"
+            d.toml:17:1: invalidation = "stream", but no [[relay]] follows cluster "b": what others write there is not known; write a [[relay]] with cluster = "b", or invalidation = "own_writes"
+        "#]],
+    );
+    assert!(parse_text(&file(&(of_a + &of_b))).is_ok());
+}
+
+#[test]
+fn relays_of_a_failover_can_acknowledge() {
+    let file = |relay: &str| {
+        format!(
+            "listener = [{{ address = '127.0.0.1:0' }}]\nuser = [{{ name = 'u', password = 'p' }}]\n\
+             [monitor]\nuser = 'm'\npassword = 'p'\n[cluster]\ntopology = 'read_only'\n\
+             [[cluster.backend]]\nname = 'db1'\naddress = 'db1:3306'\n\
+             [cluster.failover]\nuser = 'f'\npassword = 'p'\nreplication_user = 'repl'\nreplication_password = 'p'\n\
+             relays = ['r']\n{relay}",
+        )
+    };
+    let relay = |lines: &str, user: &str| {
+        format!(
+            "[[relay]]\nname = 'r'\nfolder = 'r'\nserver_id = 9\nsource_user = 'u'\nsource_password = 'p'\n{lines}\n\
+             [[relay.user]]\nname = '{user}'\npassword = 'p'\n"
+        )
+    };
+    let at = "addresses = ['10.0.0.7:3306']";
+    let all = [
+        String::new(),
+        relay(&format!("{at}\nsource = 'db1:3306'"), "repl"),
+        relay(&format!("{at}\nsemi_sync = false"), "repl"),
+        relay("addresses = ['0.0.0.0:3306']", "repl"),
+        relay(at, "other"),
+    ];
+    let told = all.map(|relay| {
+        let mistakes = parse_text(&file(&relay)).unwrap_err();
+        mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    });
+    expect![[r"
+        /etc/delphinus/d.toml:16:1: relays names 'r', and there is no such relay; write names of [[relay]] of this file
+        /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: it follows another source; write cluster = the name of this cluster there
+        /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: semi_sync = false; remove that from the relay
+        /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: servers do not know where they reach it; write addresses with an IP address, or report_address, there
+        /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: it has no [[relay.user]] 'repl', as whom a server gets from it what it lacks; write that user there, with the password of replication_user
+    "]].assert_eq(&(told.join("\n") + "\n"));
+    assert!(parse_text(&file(&relay(at, "repl"))).is_ok());
+    let elsewhere = "addresses = ['0.0.0.0:3306']\nreport_address = 'relay.example:3306'";
+    assert!(parse_text(&file(&relay(elsewhere, "repl"))).is_ok());
+}
+
+#[test]
 fn wrong_cache() {
     check_mistakes(
         include_str!("../../tests/data/bad-cache.toml"),
         &expect![[r#"
-        d.toml:3:1: max_entry_bytes = 4096 is more than a quarter of max_bytes = 8192; write a larger max_bytes or a smaller max_entry_bytes
-        d.toml:4:1: unknown key "size" in [cache]; remove it; known here: max_bytes, max_entry_bytes
-        d.toml:27:1: cache_ttl_ms beside consistency = "global": nothing could be kept; remove one of them
-        d.toml:30:1: cache_ttl_ms beside multiplex = false: nothing could be kept; remove one of them
-    "#]],
+            d.toml:3:1: max_entry_bytes = 4096 is more than a quarter of max_bytes = 8192; write a larger max_bytes or a smaller max_entry_bytes
+            d.toml:4:1: unknown key "size" in [cache]; remove it; known here: max_bytes, max_entry_bytes, invalidation, stream_max_lag_ms, soft_ttl_pct, query_cache_soft_ttl_pct, empty_results, query_cache_stores_empty_result, warnings, query_cache_handle_warnings, wait_ms
+            d.toml:27:1: cache_ttl_ms beside consistency = "global": nothing could be kept; remove one of them
+            d.toml:30:1: cache_ttl_ms beside multiplex = false: nothing could be kept; remove one of them
+        "#]],
     );
     let off = include_str!("../../tests/data/bad-cache.toml").replace("8192", "0");
     check_mistakes(
         &off,
         &expect![[r#"
-        d.toml:4:1: unknown key "size" in [cache]; remove it; known here: max_bytes, max_entry_bytes
-        d.toml:25:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
-        d.toml:27:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
-        d.toml:27:1: cache_ttl_ms beside consistency = "global": nothing could be kept; remove one of them
-        d.toml:30:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
-        d.toml:30:1: cache_ttl_ms beside multiplex = false: nothing could be kept; remove one of them
-    "#]],
+            d.toml:4:1: unknown key "size" in [cache]; remove it; known here: max_bytes, max_entry_bytes, invalidation, stream_max_lag_ms, soft_ttl_pct, query_cache_soft_ttl_pct, empty_results, query_cache_stores_empty_result, warnings, query_cache_handle_warnings, wait_ms
+            d.toml:25:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
+            d.toml:27:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
+            d.toml:27:1: cache_ttl_ms beside consistency = "global": nothing could be kept; remove one of them
+            d.toml:30:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
+            d.toml:30:1: cache_ttl_ms beside multiplex = false: nothing could be kept; remove one of them
+        "#]],
     );
 }
 
@@ -304,7 +370,7 @@ fn wrong_values() {
             d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
             d.toml:50:2: unknown key "monitr"; write "monitor"
             d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, filter, limit, mirror, monitor, pool, cache, digests, slow_log, activity, sql_log, lease, vip, log, admin, http
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, filter, limit, mirror, monitor, pool, cache, digests, slow_log, activity, sql_log, lease, vip, relay, log, admin, http
         "#]],
     );
 }
@@ -440,6 +506,20 @@ fn bad_failover() {
 }
 
 #[test]
+fn bad_lease() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-lease.toml"),
+        &expect![[r#"
+            d.toml:16:1: store = "group", and the first cluster is no group; write topology = "group_replication" there, or store = "etcd"
+            d.toml:16:1: store = "group" without a user of the servers; write user and password_file; docs/ha.md says which rights it needs
+            d.toml:17:1: endpoints is etcd's, and store = "group"; remove it: the servers are those of [[cluster.backend]], and so is their TLS
+            d.toml:18:1: tls_ca is etcd's, and store = "group"; remove it: the servers are those of [[cluster.backend]], and so is their TLS
+            d.toml:18:1: tls_ca missing.pem cannot be read: no such file; write the path of a file that the proxy may read
+        "#]],
+    );
+}
+
+#[test]
 fn bad_authentication() {
     check_mistakes(
         include_str!("../../tests/data/bad-authentication.toml"),
@@ -542,7 +622,9 @@ fn bad_admin() {
 fn every_option_is_shown_and_no_secret_is() {
     let text = include_str!("../../tests/data/good.toml").to_owned()
         + "[admin]\naddresses = ['[::1]:1', 'unix:/a']\n[[admin.user]]\nname = 'ops'\npassword = 'admin-secret'\n\
-           [http]\naddresses = ['unix:/b']\n[[http.token]]\nname = 't'\ntoken = 'http-secret-012345'\n";
+           [http]\naddresses = ['unix:/b']\n[[http.token]]\nname = 't'\ntoken = 'http-secret-012345'\n\
+           [[relay]]\nname = 'r'\nfolder = 'r'\nserver_id = 9\nsource_user = 'u'\nsource_password = 'source-secret'\n\
+           [[relay.user]]\nname = 'u'\npassword = 'replica-secret'\n";
     let shown = parse_text(&text).unwrap().effective.0;
     let value = |path: &str| shown.iter().find(|(name, _)| name == path).map(|(_, value)| value.as_str());
     assert_eq!(value("proxy.workers"), Some("4"));
@@ -561,6 +643,8 @@ fn every_option_is_shown_and_no_secret_is() {
         "admin-secret",
         "lease-secret",
         "http-secret",
+        "source-secret",
+        "replica-secret",
         "2470C0C0",
         "$A$005",
     ] {
@@ -571,10 +655,15 @@ fn every_option_is_shown_and_no_secret_is() {
         let (section, name) = option.path.rsplit_once('.').unwrap();
         let is_it = |path: &str| {
             path.rsplit_once('.')
-                .is_some_and(|(shown, last)| last == name && shown.split('[').next() == Some(section))
+                .is_some_and(|(shown, last)| last == name && without_numbers(shown) == section)
         };
         assert!(shown.iter().any(|(path, _)| is_it(path)), "{}", option.path);
     }
+}
+
+/// `relay[1].user[2]` as `relay.user`.
+fn without_numbers(path: &str) -> String {
+    path.split('.').filter_map(|part| part.split('[').next()).collect::<Vec<_>>().join(".")
 }
 
 #[test]
@@ -599,7 +688,7 @@ const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
     [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND[cluster.failover]\nFAILOVER\
     [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[digests]\nDIGESTS[slow_log]\nSLOWLOG[activity]\nACTIVITY[sql_log]\nSQLLOG[lease]\nstore = 'local'\nLEASE[log]\nLOG\
-    [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[filter]]\nstatement = ['ddl']\nFILTER[[limit]]\nLIMIT[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR[[vip]]\nname = 'v'\naddresses = ['10.0.0.100']\nVIRTUAL\
+    [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[filter]]\nstatement = ['ddl']\nFILTER[[limit]]\nLIMIT[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR[[relay]]\nname = 'r'\nfolder = 'r'\nsource_user = 'u'\nsource_password = 'p'\nSTREAM[[relay.user]]\nname = 'u'\npassword = 'p'\nFOLLOWER[[vip]]\nname = 'v'\naddresses = ['10.0.0.100']\nVIRTUAL\
     [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR\
     [http]\naddresses = ['127.0.0.1:0']\nDOOR[[http.token]]\nname = 't'\ntoken = '0123456789abcdef'\nBEARER";
 
@@ -621,6 +710,8 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("slow_log", "SLOWLOG"),
         ("lease", "LEASE"),
         ("vip", "VIRTUAL"),
+        ("relay", "STREAM"),
+        ("relay.user", "FOLLOWER"),
         ("sql_log", "SQLLOG"),
         ("activity", "ACTIVITY"),
         ("log", "LOG"),
@@ -643,6 +734,9 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
             (path == section).then_some(line)
         });
         let mut lines = lines.collect::<String>();
+        if section == "relay" && !lines.contains("server_id") {
+            lines += "server_id = 9\n";
+        }
         if section == "limit" && !lines.contains("idle_in_transaction") {
             // One has to limit something.
             lines += "idle_in_transaction_timeout_s = 5\n";
@@ -674,10 +768,13 @@ fn ends_of_ranges_are_accepted_and_no_more() {
         ("cache.max_bytes", "1099511627776"),
         ("limit.statements_per_second", "5"),
         ("lease.ttl_s", "3600"),
+        ("rule.cache_ttl_ms", "1000"),
     ];
     let needs = |option: &str, other: &str| match option {
         "proxy.reserved_connections" | "pool.reserved_connections" => true,
         "proxy.max_user_connections" | "proxy.max_connections_per_address" => other.starts_with("proxy"),
+        "rule.cache_soft_ttl_pct" => other.starts_with("rule"),
+        "rule.cache_share_pct" => other.starts_with("rule") || other.starts_with("cache"),
         "lease.margin_ms" => other.starts_with("lease"),
         "limit.burst" => other.starts_with("limit"),
         "cache.max_entry_bytes" => other.starts_with("cache"),

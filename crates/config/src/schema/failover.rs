@@ -35,6 +35,11 @@ section! {
         /// prove that nothing is lost takes semi-sync (AFTER_SYNC) with a time-out above the time until a loss is known.
         /// "proceed": it promotes the replica that has received most.
         on_loss: OnLoss = is(OnLoss::Refuse), "", Hot, aka "onloss";
+        /// Names of `[[relay]]` that acknowledge to this cluster's primary (strong synchronisation). A failover cuts them off from a lost
+        /// primary before it chooses another, has that one get what they have, and has them acknowledge to it before it takes writes. They
+        /// follow this cluster, have semi_sync = true, and a `[[relay.user]]` of the name of `replication_user`, with its password. See
+        /// docs/relay.md.
+        relays: Vec<String> = is(vec![]), "", Hot;
         /// A primary that does not answer for so long, and that its replicas have lost, is lost.
         detect_ms: u64 = is(3_000), "ms", Hot, in 100..=3_600_000;
         /// After a failover the proxy does nothing by itself for so long, so that roles do not move to and fro. `FAILOVER` always
@@ -48,6 +53,11 @@ section! {
         acker_wait_ms: u64 = is(5_000), "ms", Hot, in 100..=3_600_000;
         /// One step on a server may take so long, and a step that fails is tried again for so long.
         step_timeout_ms: u64 = is(10_000), "ms", Hot, in 100..=3_600_000;
+        /// Folder with programs that are run around each move: `before-move`, which refuses the move by any exit code but 0, and
+        /// `after-move`. Only the configuration file can name it. See docs/switchover.md.
+        hook_folder: Option<PathBuf> = unset("no programs are run"), "", Restart;
+        /// A program of `hook_folder` is killed after so long, and has failed then. A move waits for it.
+        hook_timeout_ms: u64 = is(10_000), "ms", Hot, in 100..=600_000;
         /// Names of backends that take the role first, the best first.
         prefer: Vec<String> = is(vec![]), "", Hot;
         /// Names of backends that never take it.

@@ -14,7 +14,9 @@ section! {
         read_primary_percentage: u8 = is(0), "%", Hot, in 0..=100, aka "read_master_percentage";
         /// Which replica takes the next read. "round_robin": each in turn. "weighted": in turn, in proportion to `weight`.
         /// "least_connections": the one with the fewest connections in use. "least_latency": the one with the smallest product
-        /// of response time (peak EWMA) and connections in use. The last two count for each worker, and divide by `weight`.
+        /// of response time (peak EWMA) and connections in use. These two count for each worker, and divide by `weight`. "hash":
+        /// the same one for the same text with the same values, in proportion to `weight`, so that each of several caches keeps
+        /// its part. A replica that comes or goes moves only its own texts.
         read_balance: ReadBalance = is(ReadBalance::Weighted), "", Hot;
         /// A replica that has come back gets a share that grows to its full size in this time. 0: it gets its full share at
         /// once.

@@ -50,6 +50,15 @@ section! {
         /// not get an answer that lacks its own writes, unless consistency = "eventual". A hint and a setting of the session
         /// are stronger. See docs/cache.md.
         cache_ttl_ms: Option<u64> = unset("it is not kept"), "ms", Hot, in 1..=86_400_000, aka "cache_ttl";
+        /// With `cache_ttl_ms`: when to ask for an answer anew before it is too old. See `cache.soft_ttl_pct`.
+        cache_soft_ttl_pct: Option<u32> = unset("cache.soft_ttl_pct"), "%", Hot, in 0..=99;
+        /// With `cache_ttl_ms`: whether the proxy keeps answers without rows.
+        cache_empty_result: Option<bool> = unset("cache.empty_results"), "", Hot;
+        /// With `cache_ttl_ms`: whether the proxy keeps answers with warnings.
+        cache_warnings: Option<bool> = unset("cache.warnings"), "", Hot;
+        /// With `cache_ttl_ms`: this part of `cache.max_bytes` is for the answers of this rule, and they have no more. All other answers
+        /// share what is left. A change empties the cache.
+        cache_share_pct: Option<u32> = unset("it shares with all others"), "%", Hot, in 1..=90;
         /// Action: `false`: from this statement on, the session keeps one connection to the primary to itself.
         multiplex: Option<bool> = unset("as without the rule"), "", Hot;
         /// Action: the proxy logs each statement that matches.

@@ -2,7 +2,8 @@
 
 use super::Check;
 use super::password::Sources;
-use crate::config::{Backend, Failover, FailoverAccount as Account};
+use crate::config::{Backend, Cluster, Failover, FailoverAccount as Account, Relay, RelaySource};
+use crate::mistake::Span;
 use crate::schema::{FailoverSection, Written};
 use crate::word::TopologyKind;
 
@@ -40,15 +41,31 @@ impl Check<'_, '_> {
             replication,
             auto_failover: written.auto_failover,
             on_loss: written.on_loss,
+            relays: written.relays.clone(),
             detect_ms: written.detect_ms,
             pause_s: written.pause_s,
             transaction_wait_ms: written.transaction_wait_ms,
             catch_up_ms: written.catch_up_ms,
             acker_wait_ms: written.acker_wait_ms,
             step_timeout_ms: written.step_timeout_ms,
+            hook_folder: written.hook_folder.as_ref().map(|folder| self.resolve(folder)),
+            hook_timeout_ms: written.hook_timeout_ms,
             prefer: written.prefer.clone(),
             never: written.never.clone(),
         })
+    }
+
+    /// The relays that a cluster names can do what a move of its role asks of them. `named`: where they are named, for each cluster.
+    pub(super) fn failover_relays(&mut self, named: &[Option<Span>], clusters: &[Cluster], relays: &[Relay]) {
+        for (index, (at, cluster)) in named.iter().zip(clusters).enumerate() {
+            let (Some(at), Some(failover)) = (at, &cluster.failover) else { continue };
+            for name in &failover.relays {
+                let found = relays.iter().find(|relay| relay.name == *name);
+                if let Some((what, instead)) = unfit(name, found, (index, &failover.replication.user)) {
+                    self.mistakes.push(at, what, instead);
+                }
+            }
+        }
     }
 
     fn account(&mut self, row: &Written<FailoverSection>, user: &str) -> Option<Account> {
@@ -85,4 +102,37 @@ impl Check<'_, '_> {
         let source = self.one_source(&sources, row)?;
         Some(Account { user: user.clone(), password: self.plain(&source, "replication_", row)? })
     }
+}
+
+/// Why this relay cannot acknowledge for the cluster with this index, and what to write instead.
+fn unfit(
+    name: &str,
+    relay: Option<&Relay>,
+    (cluster, user): (usize, &str),
+) -> Option<(String, &'static str)> {
+    let Some(relay) = relay else {
+        return Some((
+            format!("relays names '{name}', and there is no such relay"),
+            "write names of [[relay]] of this file",
+        ));
+    };
+    let because = |why: &str| format!("relay '{name}' cannot acknowledge for this cluster: {why}");
+    if relay.source != RelaySource::Cluster(cluster) {
+        return Some((
+            because("it follows another source"),
+            "write cluster = the name of this cluster there",
+        ));
+    }
+    if !relay.semi_sync {
+        return Some((because("semi_sync = false"), "remove that from the relay"));
+    }
+    if relay.reported.is_none() {
+        let why = "servers do not know where they reach it";
+        return Some((because(why), "write addresses with an IP address, or report_address, there"));
+    }
+    if !relay.users.iter().any(|known| known.name == user) {
+        let why = format!("it has no [[relay.user]] '{user}', as whom a server gets from it what it lacks");
+        return Some((because(&why), "write that user there, with the password of replication_user"));
+    }
+    None
 }

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use super::Check;
 use super::password::Sources;
-use crate::config::{Cluster, Lease, Vip};
+use crate::config::{Cluster, Failsafe, Lease, Vip};
 use crate::parse::Rows;
 use crate::schema::{LeaseSection, VipSection, Written};
 use crate::secret::Secret;
-use crate::word::{LeaseStore, VipRole};
+use crate::word::{LeaseStore, OnStoreLoss, TopologyKind, VipRole};
 
 impl Check<'_, '_> {
     pub(super) fn lease(&mut self, row: &Written<LeaseSection>, clusters: &[Cluster]) -> Lease {
         let written = &row.value;
         self.endpoints(row);
+        self.group_store(row, clusters);
         if written.ttl_s * 1_000 < written.margin_ms + 1_500 {
             let what = format!("ttl_s = {} leaves less than 1.5 s beside the margin", written.ttl_s);
             self.mistakes.push(row.at("ttl_s"), what, "write a longer ttl_s or a shorter margin_ms");
@@ -48,7 +49,88 @@ impl Check<'_, '_> {
             local_backend: written.local_backend.clone(),
             ttl: Duration::from_secs(written.ttl_s),
             margin: Duration::from_millis(written.margin_ms),
+            failsafe: self.failsafe(row),
             rebalance_after: Duration::from_millis(written.rebalance_after_ms),
+        }
+    }
+
+    /// `None`: what is held is given up when the store is lost, or there is a mistake.
+    fn failsafe(&mut self, row: &Written<LeaseSection>) -> Option<Failsafe> {
+        let written = &row.value;
+        if written.on_store_loss == OnStoreLoss::Release {
+            return None;
+        }
+        let Some(address) = &written.failsafe_address else {
+            let what = "on_store_loss = \"failsafe\" without failsafe_address";
+            self.mistakes.push(
+                row.at("on_store_loss"),
+                what,
+                "write where others reach [http] of this process",
+            );
+            return None;
+        };
+        if !address.starts_with("http://") && !address.starts_with("https://") {
+            let what = format!("failsafe_address = {address:?} is no address");
+            self.mistakes.push(row.at("failsafe_address"), what, "write it as \"https://10.0.0.1:6480\"");
+        }
+        if address.starts_with("https://") && written.failsafe_ca.is_none() {
+            let what = "https without failsafe_ca";
+            self.mistakes.push(row.at("failsafe_address"), what, "write failsafe_ca = \"ca.pem\"");
+        }
+        let sources = [&written.failsafe_token_env, &written.failsafe_token.as_ref().map(|_| String::new())];
+        let count = sources.iter().filter(|one| one.is_some()).count()
+            + usize::from(written.failsafe_token_file.is_some());
+        if count != 1 {
+            let what = format!("{count} token options for failsafe");
+            self.mistakes.push(
+                row.at("on_store_loss"),
+                what,
+                "write failsafe_token_file, failsafe_token_env or failsafe_token",
+            );
+            return None;
+        }
+        let token = match (&written.failsafe_token, &written.failsafe_token_env, &written.failsafe_token_file)
+        {
+            (Some(token), ..) => Ok(token.clone()),
+            (_, Some(name), _) => self.variable(name).map_err(|problem| problem.what),
+            (_, _, Some(path)) => {
+                self.line_of_file(path).map_err(|problem| format!("failsafe_token_file {problem}"))
+            }
+            _ => return None,
+        };
+        let instead = "write one that holds a token of [[http.token]]";
+        let token = token.map_err(|what| self.mistakes.push(row.at("on_store_loss"), what, instead)).ok()?;
+        let ca = written.failsafe_ca.as_ref();
+        let ca = ca.map(|path| self.pem_file("failsafe_ca", path, row.at("failsafe_ca")));
+        Some(Failsafe { address: address.clone(), token, ca })
+    }
+
+    /// What a group of servers needs to be a store, and what it does not take.
+    fn group_store(&mut self, row: &Written<LeaseSection>, clusters: &[Cluster]) {
+        let written = &row.value;
+        if written.store != Some(LeaseStore::Group) {
+            return;
+        }
+        if clusters.first().is_some_and(|cluster| cluster.topology != TopologyKind::GroupReplication) {
+            let what = "store = \"group\", and the first cluster is no group";
+            let instead = "write topology = \"group_replication\" there, or store = \"etcd\"";
+            self.mistakes.push(row.at("store"), what, instead);
+        }
+        if written.user.is_none() {
+            let what = "store = \"group\" without a user of the servers";
+            let instead = "write user and password_file; docs/ha.md says which rights it needs";
+            self.mistakes.push(row.at("store"), what, instead);
+        }
+        let of_etcd = [
+            ("endpoints", !written.endpoints.is_empty()),
+            ("tls_ca", written.tls_ca.is_some()),
+            ("tls_cert", written.tls_cert.is_some()),
+            ("tls_key", written.tls_key.is_some()),
+        ];
+        for (name, _) in of_etcd.into_iter().filter(|(_, is_there)| *is_there) {
+            let what = format!("{name} is etcd's, and store = \"group\"");
+            let instead = "remove it: the servers are those of [[cluster.backend]], and so is their TLS";
+            self.mistakes.push(row.at(name), what, instead);
         }
     }
 

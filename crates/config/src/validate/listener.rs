@@ -4,6 +4,7 @@ use super::Check;
 use super::choice::Names;
 use crate::address::{ListenAddress, Network};
 use crate::config::Listener;
+use crate::mistake::Span;
 use crate::parse::Rows;
 use crate::schema::{ListenerSection, Written};
 use crate::value::SocketMode;
@@ -49,7 +50,8 @@ impl Check<'_, '_> {
             tls,
             tls_identity: self.identity(row, (&written.tls_cert, &written.tls_key)),
             tls_ca: written.tls_ca.as_ref().map(|path| self.pem_file("tls_ca", path, row.at("tls_ca"))),
-            compression_algorithms: self.compression_algorithms(row),
+            compression_algorithms: self
+                .compression_algorithms(row.at("compression_algorithms"), &written.compression_algorithms),
             proxy_protocol_networks: self.proxy_protocol_networks(row, is_unix),
             socket_mode: written.socket_mode.unwrap_or(SOCKET_MODE_DEFAULT),
             allow: written.allow.clone(),
@@ -59,16 +61,19 @@ impl Check<'_, '_> {
         }
     }
 
-    fn compression_algorithms(&mut self, row: &Written<ListenerSection>) -> Vec<Compression> {
-        let algorithms = row.value.compression_algorithms.clone();
+    pub(super) fn compression_algorithms(
+        &mut self,
+        place: &Span,
+        algorithms: &[Compression],
+    ) -> Vec<Compression> {
         if algorithms.is_empty() {
             self.mistakes.push(
-                row.at("compression_algorithms"),
+                place,
                 "compression_algorithms is empty, so no client could connect",
                 "write [\"uncompressed\"] for no compression",
             );
         }
-        algorithms
+        algorithms.to_vec()
     }
 
     fn proxy_protocol_networks(&mut self, row: &Written<ListenerSection>, is_unix: bool) -> Vec<Network> {

@@ -96,7 +96,8 @@ fn semi_sync(
     (server, answer): (&Server, &Answer),
     replicas: &[(&Server, &Answer)],
 ) -> Vec<Finding> {
-    if !answer.variable(&SEMI_SYNC).is_some_and(is_on) {
+    // Where a relay acknowledges, replicas must not: see `relays`.
+    if !answer.variable(&SEMI_SYNC).is_some_and(is_on) || facts.has_acker(server.cluster) {
         return Vec::new();
     }
     let finding = |check, object, found, why, fix| Finding {

@@ -140,7 +140,7 @@ fn fence(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Option<Finding>
 }
 
 /// True if one of the grants has this privilege on the schema, or on all; `*`: on all.
-fn has(grants: &[String], privilege: &str, schema: &str) -> bool {
+pub(super) fn has(grants: &[String], privilege: &str, schema: &str) -> bool {
     grants.iter().any(|grant| {
         let upper = grant.to_ascii_uppercase();
         let Some(list) = upper.strip_prefix("GRANT ") else { return false };

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use delphinus_config::{Config, Environment};
 
-use crate::{Answer, Channel, Facts, Finding, Machine, Replication, Server, Severity, UserLogin, examine};
+use crate::{
+    Answer, Channel, Facts, Finding, Machine, Replication, Server, Severity, Source, UserLogin, examine,
+};
 
 struct Nothing;
 
@@ -77,8 +79,12 @@ fn server(backend: usize) -> Server {
 }
 
 fn found_in(config: &Config, plant: impl FnOnce(&mut Facts<'_>)) -> Vec<Finding> {
-    let mut facts =
-        Facts { config, machine: Machine { files: Some(1 << 20) }, servers: (0..3).map(server).collect() };
+    let mut facts = Facts {
+        config,
+        machine: Machine { files: Some(1 << 20) },
+        servers: (0..3).map(server).collect(),
+        sources: Vec::new(),
+    };
     plant(&mut facts);
     examine(&facts)
 }
@@ -314,6 +320,174 @@ fn servers_elsewhere_want_tls() {
         found.iter().all(|one| one.severity == Severity::Note && one.check == "backend_tls_unchecked"),
         "{found:?}"
     );
+}
+
+/// A relay that follows the cluster, and one with a source of its own elsewhere.
+const RELAYS: &str = "[[relay]]\nname = 'r'\nfolder = 'r'\nserver_id = 900\nsource_user = 'repl'\nsource_password = 'p'\n\
+    cluster = 'main'\nexpire_logs_s = 9\n\
+    [[relay]]\nname = 'far'\nfolder = 'far'\nserver_id = 901\nsource_user = 'repl'\nsource_password = 'p'\n\
+    source = '10.1.2.3:3306'\nsource_tls = 'verify_ca'\nsource_tls_fingerprints = []\nexpire_logs_s = 9\nsemi_sync = false\n";
+
+/// What a source of strong synchronisation says.
+fn strong(relay: usize, backend: Option<(usize, usize)>) -> Source {
+    let said = [
+        ("version", "8.4.5"),
+        ("server_id", "1"),
+        ("log_bin", "ON"),
+        ("gtid_mode", "ON"),
+        ("sync_binlog", "1"),
+        ("binlog_checksum", "CRC32"),
+        ("read_only", if backend.is_some_and(|(_, at)| at > 0) { "ON" } else { "OFF" }),
+        ("rpl_semi_sync_source_enabled", "ON"),
+        ("rpl_semi_sync_source_timeout", "4294967295"),
+        ("rpl_semi_sync_source_wait_no_replica", "ON"),
+        ("rpl_semi_sync_source_wait_point", "AFTER_SYNC"),
+        ("rpl_semi_sync_source_wait_for_replica_count", "1"),
+    ];
+    let status = [("rpl_semi_sync_source_status", "ON"), ("rpl_semi_sync_source_clients", "1")];
+    let owned = |list: &[(&str, &str)]| {
+        list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let answer = Answer {
+        variables: owned(&said),
+        status: owned(&status),
+        grants: vec!["GRANT REPLICATION SLAVE ON *.* TO `repl`@`%`".to_owned()],
+        ..Answer::default()
+    };
+    Source { relay, backend, answer: Ok(answer) }
+}
+
+/// Changes what the primary says to the relay.
+fn says(facts: &mut Facts<'_>, name: &str, value: &str) {
+    let answer = facts.sources[0].answer.as_mut().unwrap();
+    let is_status = answer.status.contains_key(name);
+    let map = if is_status { &mut answer.status } else { &mut answer.variables };
+    map.insert(name.to_owned(), value.to_owned());
+}
+
+const ON_SOURCES: &[Planted] = &[
+    (|_| {}, &[]),
+    // Replicas hang on the relay: what they would acknowledge does not matter.
+    (|facts| set(facts, 0, "rpl_semi_sync_source_enabled", "ON"), &[]),
+    (
+        |facts| facts.sources[2].answer = Err("error 1045: Access denied".to_owned()),
+        &["relay_source_refused relay r, backend db3"],
+    ),
+    (
+        |facts| {
+            facts.sources[1].answer.as_mut().unwrap().grants =
+                vec!["GRANT USAGE ON *.* TO `repl`@`%`".to_owned()];
+        },
+        &["relay_grants relay r, backend db2"],
+    ),
+    (|facts| says(facts, "log_bin", "OFF"), &["relay_source_log_off relay r, backend db1"]),
+    (|facts| says(facts, "gtid_mode", "OFF_PERMISSIVE"), &["relay_source_gtid relay r, backend db1"]),
+    (|facts| says(facts, "server_id", "900"), &["relay_server_id relay r, backend db1"]),
+    (|facts| says(facts, "binlog_checksum", "NONE"), &["relay_source_checksum relay r, backend db1"]),
+    (|facts| says(facts, "sync_binlog", "0"), &["relay_source_sync_binlog relay r, backend db1"]),
+    (
+        |facts| says(facts, "rpl_semi_sync_source_enabled", "OFF"),
+        &["relay_semi_sync_off relay r, backend db1"],
+    ),
+    (
+        |facts| {
+            facts.sources[0].answer.as_mut().unwrap().variables.remove("rpl_semi_sync_source_enabled");
+        },
+        &["relay_semi_sync_off relay r, backend db1"],
+    ),
+    (
+        |facts| says(facts, "rpl_semi_sync_source_timeout", "86400000"),
+        &["relay_semi_sync_timeout relay r, backend db1"],
+    ),
+    (
+        |facts| says(facts, "rpl_semi_sync_source_wait_no_replica", "OFF"),
+        &["relay_wait_no_replica relay r, backend db1"],
+    ),
+    (
+        |facts| says(facts, "rpl_semi_sync_source_wait_point", "AFTER_COMMIT"),
+        &["relay_wait_point relay r, backend db1"],
+    ),
+    (
+        |facts| says(facts, "rpl_semi_sync_source_wait_for_replica_count", "2"),
+        &["relay_semi_sync_count relay r, backend db1"],
+    ),
+    (|facts| says(facts, "rpl_semi_sync_source_clients", "2"), &["relay_other_ackers relay r, backend db1"]),
+    (
+        |facts| says(facts, "rpl_semi_sync_source_status", "OFF"),
+        &["relay_semi_sync_fell_back relay r, backend db1"],
+    ),
+    (
+        |facts| {
+            facts.sources[0].answer.as_mut().unwrap().set_by_hand =
+                vec!["rpl_semi_sync_source_enabled".to_owned()];
+        },
+        &["relay_semi_sync_at_start relay r, backend db1"],
+    ),
+];
+
+#[test]
+fn what_is_wrong_with_sources_of_relays_is_found() {
+    let file = RELAYS.replace(
+        "source_tls = 'verify_ca'\nsource_tls_fingerprints = []\n",
+        "source_tls_fingerprints = ['SHA256:PRINT']\n",
+    );
+    let file = file.replace("SHA256:PRINT", &"AA:".repeat(32)[..95]);
+    let config = config("127.0.0.1", "", &file);
+    for (number, (plant, expected)) in ON_SOURCES.iter().enumerate() {
+        let found = found_in(&config, |facts| {
+            facts.sources = (0..3).map(|at| strong(0, Some((0, at)))).chain([strong(1, None)]).collect();
+            plant(facts);
+        });
+        assert_eq!(names(&found), *expected, "number {number}");
+    }
+}
+
+/// A proxy that moves the role switches semi-sync itself: in the option file it would hold up replicas.
+#[test]
+fn semi_sync_of_a_cluster_whose_role_moves_is_not_for_the_option_file() {
+    let moves = "[[listener]]\naddress = '127.0.0.1:4000'\n[[user]]\nname = 'app'\npassword = 'p'\n\
+         [monitor]\nuser = 'monitor'\npassword = 'p'\n[cluster]\ntopology = 'read_only'\n\
+         [[cluster.backend]]\nname = 'db1'\naddress = '127.0.0.1:3306'\n\
+         [cluster.failover]\nuser = 'f'\npassword = 'p'\nrelays = ['r']\n\
+         [[relay]]\nname = 'r'\nfolder = 'r'\nserver_id = 900\nsource_user = 'repl'\nsource_password = 'p'\n\
+         addresses = ['127.0.0.1:3310']\nexpire_logs_s = 9\n[[relay.user]]\nname = 'f'\npassword = 'p'\n";
+    let moves = delphinus_config::parse(moves, "b.toml", &Nothing).unwrap();
+    let mut config = config("127.0.0.1", "", RELAYS.split("[[relay]]\nname = 'far'").next().unwrap());
+    let by_hand = |config: &Config| {
+        let found = found_in(config, |facts| {
+            let mut source = strong(0, Some((0, 0)));
+            source.answer.as_mut().unwrap().set_by_hand = vec!["rpl_semi_sync_source_enabled".to_owned()];
+            facts.sources = vec![source];
+        });
+        names(&found).iter().any(|name| name.starts_with("relay_semi_sync_at_start"))
+    };
+    assert!(by_hand(&config));
+    config.clusters[0].failover.clone_from(&moves.clusters[0].failover);
+    assert!(!by_hand(&config));
+}
+
+#[test]
+fn relays_want_tls_and_room() {
+    let relay = |lines: &str| {
+        format!(
+            "[[relay]]\nname = 'r'\nfolder = 'r'\nserver_id = 900\nsource_user = 'repl'\nsource_password = 'p'\n{lines}\n\
+             [[relay.user]]\nname = 'u'\npassword = 'p'\n"
+        )
+    };
+    for (lines, expected) in [
+        (
+            "source = '10.1.2.3:3306'\nsource_tls = 'disabled'\nmax_size_mb = 9",
+            &["relay_source_tls_off relay r"][..],
+        ),
+        ("source = '10.1.2.3:3306'\nmax_size_mb = 9", &["relay_source_tls_unchecked relay r"]),
+        ("source = '127.0.0.1:3306'\nsource_tls = 'disabled'\nmax_size_mb = 9", &[]),
+        ("max_size_mb = 9\naddresses = ['0.0.0.0:3310']\ntls = 'disabled'", &["relay_tls_off relay r"]),
+        ("max_size_mb = 9\naddresses = ['127.0.0.1:3310']\ntls = 'disabled'", &[]),
+        ("", &["relay_keeps_all relay r"]),
+    ] {
+        let found = found_in(&config("127.0.0.1", "", &relay(lines)), |_| {});
+        assert_eq!(names(&found), expected, "{lines}");
+    }
 }
 
 #[test]

@@ -75,10 +75,20 @@ fn tables() -> Value {
 fn readiness() -> Value {
     let boolean = json!({ "type": "boolean" });
     let reason = json!({ "type": ["string", "null"] });
-    let cluster =
-        object(&[("name", text()), ("ready", boolean.clone()), ("writable", boolean), ("reason", reason)]);
+    let cluster = object(&[
+        ("name", text()),
+        ("ready", boolean.clone()),
+        ("writable", boolean.clone()),
+        ("reason", reason),
+    ]);
+    let relay = object(&[("name", text()), ("ready", boolean), ("state", text())]);
     let status = json!({ "enum": ["ready", "not ready"] });
-    object(&[("status", status), ("reasons", list(&text())), ("clusters", list(&cluster))])
+    object(&[
+        ("status", status),
+        ("reasons", list(&text())),
+        ("clusters", list(&cluster)),
+        ("relays", list(&relay)),
+    ])
 }
 
 fn error() -> Value {

@@ -3,14 +3,14 @@
 
 use std::io::{BufRead, BufReader};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::range;
 use crate::gateway::Gateway;
 
-/// Between two tries.
+/// From one try to the next, at least.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A line that is longer is no news of keys as short as ours.
@@ -22,11 +22,13 @@ pub(super) fn start(mut gateway: Gateway, prefix: &str, ring: Box<dyn Fn() -> bo
     let watching = move || {
         // The first ring asks whether anybody listens.
         while ring() {
+            let begun = Instant::now();
             if let Some(stream) = gateway.stream("/v3/watch", &request) {
                 let mut lines = BufReader::new(std::io::Read::take(stream, u64::MAX));
                 while one_line(&mut lines) && ring() {}
             }
-            thread::sleep(PAUSE);
+            // A stream on which nothing came for long is opened again at once: what happens meanwhile is heard of late.
+            thread::sleep(PAUSE.saturating_sub(begun.elapsed()));
         }
     };
     // Without it the keeper asks from time to time.

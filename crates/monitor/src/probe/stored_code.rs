@@ -53,10 +53,7 @@ pub(crate) async fn read(
     settings: &Settings,
     facts: &ServerFacts,
 ) -> Result<Catalog, ProbeError> {
-    let announce = spec.place.reach().proxy_protocol.map(|version| Announce { version, client: None });
-    let spot = spec.place.spot();
-    let stream = delphinus_net::dial_at(&spot, announce, settings.timeout()).await?;
-    let mut connection = Connection::log_in(stream, (spec, spot.host()), settings).await?;
+    let mut connection = connect(spec, settings).await?;
     let catalog = read_all(&mut connection, facts).await;
     if matches!(catalog, Ok(_) | Err(ProbeError::Answer(_))) {
         connection.quit().await;
@@ -64,7 +61,16 @@ pub(crate) async fn read(
     catalog
 }
 
-async fn read_all(connection: &mut Connection, facts: &ServerFacts) -> Result<Catalog, ProbeError> {
+/// A connection for a long reading.
+pub(super) async fn connect(spec: &BackendSpec, settings: &Settings) -> Result<Connection, ProbeError> {
+    let announce = spec.place.reach().proxy_protocol.map(|version| Announce { version, client: None });
+    let spot = spec.place.spot();
+    let stream = delphinus_net::dial_at(&spot, announce, settings.timeout()).await?;
+    Connection::log_in(stream, (spec, spot.host()), settings).await
+}
+
+/// Sees to it that all rows come, and that no lock is waited for.
+pub(super) async fn prepare(connection: &mut Connection, facts: &ServerFacts) -> Result<(), ProbeError> {
     execute(connection, PATIENCE).await?;
     let no_limit = match facts.flavor {
         Flavor::MySql if facts.version_number >= 50_708 => Some("SET SESSION max_execution_time = 0"),
@@ -74,6 +80,11 @@ async fn read_all(connection: &mut Connection, facts: &ServerFacts) -> Result<Ca
     if let Some(no_limit) = no_limit {
         execute(connection, no_limit).await?;
     }
+    Ok(())
+}
+
+async fn read_all(connection: &mut Connection, facts: &ServerFacts) -> Result<Catalog, ProbeError> {
+    prepare(connection, facts).await?;
     let (mut builder, lex) = (CatalogBuilder::default(), lex(facts));
     let has_dictionary = facts.flavor == Flavor::MySql && facts.version_number >= 80_000;
     let are_seen = if has_dictionary {
@@ -133,7 +144,7 @@ async fn read_some(
     .await
 }
 
-fn lex(facts: &ServerFacts) -> LexOptions {
+pub(super) fn lex(facts: &ServerFacts) -> LexOptions {
     let flavor = match facts.flavor {
         Flavor::MySql => delphinus_sql::Flavor::MySql,
         Flavor::MariaDb => delphinus_sql::Flavor::MariaDb,
@@ -141,7 +152,7 @@ fn lex(facts: &ServerFacts) -> LexOptions {
     LexOptions { flavor, server_version: facts.version_number, ..LexOptions::default() }
 }
 
-fn in_mode(lex: LexOptions, mode: &[u8]) -> LexOptions {
+pub(super) fn in_mode(lex: LexOptions, mode: &[u8]) -> LexOptions {
     let has = |word: &[u8]| mode.split(|byte| *byte == b',').any(|one| one.eq_ignore_ascii_case(word));
     LexOptions {
         ansi_quotes: if has(b"ANSI_QUOTES") { Quotes::Ansi } else { Quotes::Standard },

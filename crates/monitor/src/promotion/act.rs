@@ -16,6 +16,8 @@ mod replica;
 mod semi_sync;
 mod sessions;
 
+use std::sync::Arc;
+
 use delphinus_topology::promotion::{Server, Step};
 
 use super::hand::Open;
@@ -27,12 +29,21 @@ pub(super) struct Around<'a> {
     pub(super) settings: &'a PromotionSettings,
     /// The monitor's user, whose connections are left alone.
     pub(super) monitor: &'a str,
-    /// The server that the step is about, beside the one where it is done.
-    pub(super) other: Option<&'a Server>,
+    /// The server, or the relay, that the step is about, beside the server where it is done.
+    pub(super) other: Option<Place>,
+    /// What it follows by now is a server of this cluster: with another one it keeps the account.
+    pub(super) has_account: bool,
     /// The server where it is done.
     pub(super) own: &'a Server,
     /// How a replica of this cluster is told to follow.
     pub(super) manner: &'a replica::Manner,
+}
+
+/// Whom a server is to follow.
+pub(super) struct Place {
+    pub(super) name: Arc<str>,
+    pub(super) host: Arc<str>,
+    pub(super) port: u16,
 }
 
 pub(super) use replica::{Manner, manner};
@@ -40,8 +51,11 @@ pub(super) use replica::{Manner, manner};
 /// Does it; a few words about what came of it.
 pub(super) async fn act(open: &mut Open, step: &Step, around: &Around<'_>) -> Result<String, ProbeError> {
     match step {
-        // The proxy's own sessions.
-        Step::Hold(_) | Step::GiveUp(_) | Step::Release(_) => Ok(String::new()),
+        // The proxy's own sessions, and relays.
+        Step::Hold(_) | Step::GiveUp(_) | Step::Release(_) | Step::Cut(_) | Step::Turn { .. } => {
+            Ok(String::new())
+        }
+        Step::Drain { .. } => replica::drain(open, around).await,
         Step::EndPredecessor(_) => sessions::end_own(open, &around.settings.account.user).await,
         Step::DisableEvents(_) => events::disable(open).await,
         Step::EnableEvents { events, .. } => events::enable(open, events).await,

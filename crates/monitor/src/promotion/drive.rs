@@ -1,7 +1,13 @@
 //! One move from its begin to its end: look at all servers, have `topology` decide, do it, tell it, look again.
 
+mod agreed;
+mod along;
+mod hooks;
+mod kept;
 mod lost;
+mod others;
 mod perform;
+mod telling;
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -12,19 +18,23 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
 use delphinus_topology::promotion::{
-    Alert, Check, CheckVerdict, Detection, Move, Next, OnLoss, Plan, Proof, Server, Waiting, Wanted, checks,
-    choose_next, next,
+    Alert, Check, CheckVerdict, Detection, Move, Next, OnLoss, Plan, Proof, Relay, SeenOpen, Server, Waiting,
+    Wanted, checks, choose_next, next,
 };
 use delphinus_topology::{BackendId, Kind};
 use delphinus_view::SnapshotReader;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::Parts;
 use super::act::Manner;
 use super::hand::Hand;
+use super::hooks::Moment;
+use super::leave::Permit;
 use super::settings::PromotionSettings;
-use super::story::{Line, Story, Told};
+use super::story::{Story, Told};
 use crate::settings::Settings;
+use kept::Kept;
+use telling::state_of;
 
 /// Between two looks while something is waited for.
 const PACE: Duration = Duration::from_millis(10);
@@ -32,8 +42,8 @@ const PACE: Duration = Duration::from_millis(10);
 /// Between two looks after a step has failed.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
-/// The key of the plan that is under way.
-const PLAN: &str = "switchover";
+/// So long a look may fail before a move that is asked for is refused.
+const SETTLES: Duration = Duration::from_secs(2);
 
 /// Acts on the servers of a cluster.
 pub(super) struct Driver {
@@ -57,16 +67,26 @@ pub(super) struct Driver {
     events: Option<Arc<[Arc<str>]>>,
     /// Primaries that were replaced, until they follow the new one.
     replaced: Vec<BackendId>,
+    /// A move has cut relays off, and they may not go for the primary yet.
+    owes_relays: bool,
     /// What has been said of servers that may not come back.
     refused: Vec<(BackendId, Arc<str>)>,
-    /// The primary was lost for a moment: it has started again.
-    was_lost: bool,
+    /// When the primary took writes last.
+    seen_open: Option<SeenOpen>,
     /// When the proxy may try again by itself what has not come to its end.
     again: Option<Instant>,
+    /// What the proxies have agreed on.
+    agreed: agreed::Agreed,
+    /// A move of another proxy.
+    along: Option<along::Along>,
+    /// Transactions of others that a move waits for.
+    others: others::Others,
     /// The journal as it was kept last.
-    kept: Option<String>,
+    kept: Kept,
     /// In which life of the right to act it was looked for what an earlier actor has left.
     epoch: Option<u64>,
+    /// In which one the move that is under way has begun.
+    acting: Option<u64>,
 }
 
 impl Driver {
@@ -91,11 +111,16 @@ impl Driver {
             told: None,
             events: None,
             replaced: Vec::new(),
+            owes_relays: false,
             refused: Vec::new(),
-            was_lost: false,
+            seen_open: None,
             again: None,
-            kept: None,
+            agreed: agreed::Agreed::default(),
+            along: None,
+            others: others::Others::default(),
+            kept: Kept::default(),
             epoch: None,
+            acting: None,
         }
     }
 
@@ -136,6 +161,11 @@ impl Driver {
             }
         }
         Ok(set)
+    }
+
+    /// How the relays stand that acknowledge.
+    async fn look_at_relays(&self, set: &PromotionSettings) -> Vec<Relay> {
+        if set.relays.is_empty() { Vec::new() } else { self.parts.relays.look(&set.relays).await }
     }
 
     /// What all servers say now.
@@ -185,7 +215,8 @@ impl Driver {
             .ok_or_else(|| format!("there is no primary: {}", snapshot.why_no_primary()))?;
         let primary = find(&servers, from)?;
         if wanted.to.is_none() {
-            wanted.to = Some(choose_next(primary, &servers, &wanted)?);
+            let relays = self.look_at_relays(&set).await;
+            wanted.to = Some(choose_next(primary, (&servers, &relays), &wanted)?);
         }
         Ok((set, servers, from, wanted))
     }
@@ -196,17 +227,31 @@ impl Driver {
         self.add_rights(&mut servers).await;
         let to = wanted.to.ok_or_else(|| "no replica can take the role".to_owned())?;
         let detection = set.patience + self.settings.timeout();
-        let found = checks(find(&servers, from)?, find(&servers, to)?, &servers, detection);
+        let relays = self.look_at_relays(&set).await;
+        let (from, to) = (find(&servers, from)?, find(&servers, to)?);
+        let found = checks(from, to, (&servers, &relays), detection);
         let name = |id: BackendId| servers.iter().find(|one| one.id == id).map(|one| one.name.to_string());
         Ok(found.into_iter().map(|check| (check.backend.and_then(name), check)).collect())
     }
 
+    /// What fails, and goes on failing for a while: after a move replicas are not all connected at once.
+    async fn settled_check(&mut self, to: Option<&str>) -> Result<Vec<(Option<String>, Check)>, String> {
+        let until = rt::now() + SETTLES;
+        loop {
+            let mut found = self.check(to).await?;
+            found.retain(|(_, check)| check.verdict == CheckVerdict::Fail);
+            if found.is_empty() || rt::now() >= until {
+                return Ok(found);
+            }
+            rt::sleep(AFTER_FAILURE).await;
+        }
+    }
+
     /// The primary gives its role up.
     pub(super) async fn switch_over(&mut self, to: Option<&str>, by: String) -> Result<Told, String> {
-        let bad: Vec<_> = self.check(to).await?;
-        let bad: Vec<_> = bad.iter().filter(|(_, check)| check.verdict == CheckVerdict::Fail).collect();
+        let bad = self.settled_check(to).await?;
         if !bad.is_empty() {
-            let one = |(backend, check): &&(Option<String>, Check)| {
+            let one = |(backend, check): &(Option<String>, Check)| {
                 format!("{} {}: {}", check.name, backend.as_deref().unwrap_or_default(), check.result)
             };
             let all: Vec<_> = bad.iter().map(one).collect();
@@ -228,25 +273,53 @@ impl Driver {
         servers: &[Server],
         (set, by): (PromotionSettings, String),
     ) -> Result<Told, String> {
+        self.acting = Some(self.parts.leave.permit()?.epoch);
+        self.owes_relays |= plan.kind == Move::Failover && !set.relays.is_empty();
         let began = rt::now();
         let name = |id: BackendId| servers.iter().find(|one| one.id == id).map(|one| one.name.to_string());
         let from = name(plan.from).unwrap_or_default();
         let number = self.story.borrow_mut().begin(plan.kind.as_str(), from.clone(), by.clone());
         warn!(number, kind = plan.kind.as_str(), from, by, "a move begins");
         self.learn_manner().await;
-        let ended = self.follow(&mut plan, (&set, began)).await;
-        self.keep(None).await;
+        // What it went along with is its own now.
+        self.along = None;
+        self.others = others::Others::default();
+        // What an earlier actor has begun is not refused: a server may be closed, and nobody would open one again.
+        let may_begin =
+            if plan.is_begun { Ok(()) } else { self.hook(Moment::Before, &plan, (&set, began)).await };
+        let ended = match may_begin {
+            Ok(()) => self.follow(&mut plan, (&set, began)).await,
+            Err(why) => Err(format!("nothing was changed: {why}")),
+        };
+        if self.may_go_on().is_ok() {
+            if let Some(step) = plan.owes().filter(|_| ended.is_err())
+                && let Err(why) = self.hold(&step).await
+            {
+                warn!(why, "transactions that wait cannot go on");
+            }
+            self.keep(None).await;
+        } else {
+            self.leave_to_another(&plan);
+        }
         if plan.undoing.is_none() {
             // Another primary: what was seen of the old one says nothing of it.
             self.proof.forget();
-            self.was_lost = false;
+            self.seen_open = None;
+        } else if plan.kind == Move::Failover {
+            // It knows what replicas had before they were told to follow another one.
+            self.proof = plan.proof.clone();
         }
         self.detection = Detection::default();
         if plan.kind == Move::Failover && plan.undoing.is_none() && ended.is_ok() {
-            self.replaced.push(plan.from);
+            if !self.replaced.contains(&plan.from) {
+                self.replaced.push(plan.from);
+            }
             self.watched = plan.to;
         }
-        self.end(&plan, &ended, number)
+        let told = self.end(&plan, &ended, number);
+        // It is done, whatever the program says of it.
+        drop(self.hook(Moment::After, &plan, (&set, began)).await);
+        told
     }
 
     async fn follow(
@@ -254,12 +327,17 @@ impl Driver {
         plan: &mut Plan,
         (set, began): (&PromotionSettings, Instant),
     ) -> Result<(), String> {
-        let limit = plan.limits.drain + plan.limits.catch_up + plan.limits.ackers + plan.limits.others * 6;
+        let limit = along::whole(plan.limits);
         let mut waiting: Option<(Waiting, Instant)> = None;
         let mut left_out = 0;
         loop {
+            if let Err(why) = self.may_go_on() {
+                return Err(format!("this proxy may not act any more, and another one goes on: {why}"));
+            }
             let servers = self.look().await;
-            plan.open_transactions = self.parts.holding.open(plan.from);
+            // After the servers: what one of them has executed is on a relay by then.
+            plan.relays = self.look_at_relays(set).await;
+            plan.open_transactions = self.still_open(plan).await;
             plan.seen_primary = self.reader.load().primary().map(|primary| primary.id);
             let follows = next(plan, &servers, rt::now());
             self.tell_what_was_left_out(plan, &servers, (&mut left_out, began));
@@ -285,8 +363,8 @@ impl Driver {
                 Next::Do(steps) => {
                     // Before the steps: what was done and not written down would be done again, or undone.
                     let journal = plan.journal(&servers);
-                    self.keep(Some(journal)).await;
-                    if !self.perform(plan, &steps, &servers, (set, began)).await {
+                    let is_written = self.keep(Some(journal)).await && self.agree_on(plan, &steps).await;
+                    if !is_written || !self.perform(plan, &steps, &servers, (set, began)).await {
                         rt::sleep(AFTER_FAILURE).await;
                     }
                 }
@@ -300,74 +378,13 @@ impl Driver {
         }
     }
 
-    fn tell_wait(&self, what: Waiting, (since, began): (Instant, Instant)) {
-        let took = since.elapsed();
-        if took < PACE {
-            return;
+    /// The right to go on with this move. One that was lost meanwhile and has come back is another: somebody may have acted in between.
+    fn may_go_on(&self) -> Result<Permit, String> {
+        let permit = self.parts.leave.permit()?;
+        if self.acting == Some(permit.epoch) {
+            return Ok(permit);
         }
-        let line = Line {
-            after: since.saturating_duration_since(began),
-            took,
-            backend: String::new(),
-            step: "wait".to_owned(),
-            result: format!("for {}", what.what()),
-        };
-        self.story.borrow_mut().tell(line);
-    }
-
-    fn tell_what_was_left_out(&self, plan: &Plan, servers: &[Server], (known, began): (&mut usize, Instant)) {
-        if plan.left_out.len() < *known {
-            *known = 0;
-        }
-        for (id, why) in plan.left_out.iter().skip(*known) {
-            let name = servers.iter().find(|one| one.id == *id).map(|one| one.name.to_string());
-            let line = Line {
-                after: began.elapsed(),
-                took: Duration::ZERO,
-                backend: name.unwrap_or_default(),
-                step: "not waited for".to_owned(),
-                result: why.to_string(),
-            };
-            warn!(backend = line.backend, why = line.result, "a server is left as it is");
-            self.story.borrow_mut().tell(line);
-        }
-        *known = plan.left_out.len();
-    }
-
-    /// Writes the end of the time line.
-    fn end(&self, plan: &Plan, ended: &Result<(), String>, number: u64) -> Result<Told, String> {
-        let mut story = self.story.borrow_mut();
-        let Some(told) = story.last() else { return Err("there is no such move".to_owned()) };
-        (told.state, told.reason) = match (ended, &plan.undoing) {
-            (Ok(()), None) if plan.kind == Move::Rejoin && !plan.left_out.is_empty() => {
-                ("refused", Some(super::rejoin::advice(&told.lines)))
-            }
-            (Ok(()), None) => ("done", None),
-            (Ok(()), Some(why)) => ("undone", Some(why.to_string())),
-            (Err(why), _) => ("failed", Some(why.clone())),
-        };
-        let to = told.to.clone().unwrap_or_default();
-        match &told.reason {
-            None => warn!(number, kind = told.kind, to, "the move is done"),
-            Some(why) => {
-                error!(number, kind = told.kind, to, state = told.state, why, "the move is not done");
-            }
-        }
-        match told.state {
-            "done" => Ok(told.clone()),
-            "refused" => Err(told.reason.clone().unwrap_or_default()),
-            "undone" => {
-                let why = told.reason.clone().unwrap_or_default();
-                Err(format!(
-                    "it was undone: {why}; {} is the primary as before. SHOW SWITCHOVERS has the time line",
-                    told.from
-                ))
-            }
-            _ => Err(format!(
-                "it has failed: {}. SHOW SWITCHOVERS has the time line",
-                told.reason.clone().unwrap_or_default()
-            )),
-        }
+        Err("the right to act was lost for a while".to_owned())
     }
 
     /// Has the monitor look at all servers at once.
@@ -375,15 +392,13 @@ impl Driver {
         self.reader.reporter().read_only(about, rt::now());
     }
 
-    /// Keeps the plan for another actor, where it has changed.
-    async fn keep(&mut self, journal: Option<String>) {
-        if self.kept == journal {
-            return;
+    /// Keeps the plan for another actor, where it has changed. False: that one would not know of the next step.
+    async fn keep(&mut self, journal: Option<String>) -> bool {
+        let done = self.kept.put(&*self.parts.leave, journal).await;
+        if let Err(error) = &done {
+            warn!(error, "the plan of a move cannot be kept");
         }
-        match self.parts.leave.put(PLAN, journal.as_deref()).await {
-            Ok(()) => self.kept = journal,
-            Err(error) => warn!(error, "the plan of a move cannot be kept"),
-        }
+        done.is_ok()
     }
 
     /// How replicas of this cluster follow, from one that does.
@@ -411,22 +426,6 @@ fn find(servers: &[Server], id: BackendId) -> Result<&Server, String> {
         .iter()
         .find(|server| server.id == id)
         .ok_or_else(|| "the primary is no backend any more".to_owned())
-}
-
-/// What operators have to know when nothing more can be done.
-fn state_of(servers: &[Server]) -> String {
-    let one = |server: &Server| match &server.seen {
-        Err(why) => format!("{} does not answer ({why})", server.name),
-        Ok(standing) => {
-            let guard = if server.is_open() { "takes writes" } else { "is read-only" };
-            let follows = standing.sources.first().map_or_else(
-                || ", follows nobody".to_owned(),
-                |source| format!(", follows {}:{}", source.host, source.port),
-            );
-            format!("{} {guard}{follows}", server.name)
-        }
-    };
-    servers.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// All of them at the same time.

@@ -58,7 +58,7 @@ pub(super) async fn look(open: &mut Open) -> Result<(Standing, Reported), ProbeE
         variables(product),
         status,
         "SHOW GLOBAL VARIABLES LIKE 'rpl_semi_sync%'",
-        "SHOW GLOBAL STATUS LIKE 'rpl_semi_sync%'",
+        "SHOW GLOBAL STATUS WHERE Variable_name LIKE 'rpl_semi_sync%' OR Variable_name = 'Uptime'",
         EVENTS,
         if product.is_mariadb() || product.version < 80_022 { "SHOW SLAVE HOSTS" } else { "SHOW REPLICAS" },
     ];
@@ -73,12 +73,14 @@ pub(super) async fn look(open: &mut Open) -> Result<(Standing, Reported), ProbeE
     let rows = rows?;
     let row = rows.first().ok_or(ProbeError::Nonsense("no row"))?;
     let sources = sources?;
-    let (own, received): (Vec<_>, Vec<_>) = sources.rows().filter_map(|row| source(row, product)).unzip();
-    let semi_sync = semi_sync(&semi_variables?, &semi_status?);
+    let (own, received): (Vec<_>, Vec<_>) = sources.rows().filter_map(source).unzip();
+    let semi_status = semi_status?;
+    let semi_sync = semi_sync(&semi_variables?, &semi_status);
     let events = events.map(|rows| events_of(&rows)).unwrap_or_default();
     let is_group = product.flavor == Flavor::MySql && text(row, 9) == "ON";
     let group = if is_group { group::read(connection).await?.0 } else { None };
     let mut standing = standing(row, product)?;
+    standing.uptime = uptime(&semi_status);
     let mut all = (*standing.executed).clone();
     received.iter().flatten().for_each(|set| all.merge(set));
     standing.received = Arc::new(all);
@@ -160,11 +162,17 @@ fn standing(row: &Row, product: Product) -> Result<Standing, ProbeError> {
         followers: None,
         missing_rights: Arc::default(),
         starts_read_only: true,
+        uptime: Duration::ZERO,
     })
 }
 
+fn uptime(status: &[Row]) -> Duration {
+    let row = status.iter().find(|row| text(row, 0).eq_ignore_ascii_case("uptime"));
+    Duration::from_secs(row.and_then(|row| text(row, 1).parse().ok()).unwrap_or_default())
+}
+
 /// One source, and what was received from it; `None` for the inner channels of Group Replication.
-fn source(row: NamedRow<'_>, product: Product) -> Option<(Source, Option<GtidSet>)> {
+fn source(row: NamedRow<'_>) -> Option<(Source, Option<GtidSet>)> {
     let any = |names: &'static [&'static str]| {
         row.text(move |name| names.iter().any(|wanted| name == wanted.as_bytes()))
             .unwrap_or_default()
@@ -179,14 +187,12 @@ fn source(row: NamedRow<'_>, product: Product) -> Option<(Source, Option<GtidSet
     }
     let filters = row.text(|name| name == b"Replicate_Do_DB").is_some()
         && FILTERS.iter().any(|name| !any(std::slice::from_ref(name)).is_empty());
-    let receiver = match (&*ends("_IO_Running"), any(&["Last_IO_Errno"]).parse::<u16>()) {
-        ("Yes", _) => Receiver::Running,
-        ("No", Ok(errno)) if error_code::OF_CLIENTS.contains(&errno) && product.version >= 80_400 => {
-            // It has given up after some tries.
-            Receiver::Stopped(any(&["Last_IO_Error"]).into())
-        }
-        ("No", _) => Receiver::Stopped(any(&["Last_IO_Error"]).into()),
-        _ => Receiver::Connecting,
+    // After some tries it gives up, and stops; somebody who stops it leaves the error that was there.
+    let gave_up = any(&["Last_IO_Errno"]).parse().is_ok_and(|errno| error_code::OF_CLIENTS.contains(&errno));
+    let (receiver, misses_it) = match &*ends("_IO_Running") {
+        "Yes" => (Receiver::Running, false),
+        "No" => (Receiver::Stopped(any(&["Last_IO_Error"]).into()), gave_up),
+        _ => (Receiver::Connecting, true),
     };
     let received = any(&["Retrieved_Gtid_Set", "Gtid_IO_Pos"]);
     let by_gtid = matches!(&*any(&["Auto_Position", "Using_Gtid"]), "1" | "Slave_Pos" | "Current_Pos");
@@ -201,6 +207,7 @@ fn source(row: NamedRow<'_>, product: Product) -> Option<(Source, Option<GtidSet
             uuid: any(&["Source_UUID", "Master_UUID"]).to_ascii_lowercase().into(),
         },
         receiver,
+        misses_it,
         applier_stopped: (!applies).then(|| any(&["Last_SQL_Error"]).into()),
         delay: Duration::from_secs(any(&["SQL_Delay"]).parse().unwrap_or_default()),
         is_filtered: filters,
@@ -211,7 +218,7 @@ fn source(row: NamedRow<'_>, product: Product) -> Option<(Source, Option<GtidSet
 }
 
 /// What leaves a part of the changes out.
-const FILTERS: [&str; 7] = [
+const FILTERS: [&str; 10] = [
     "Replicate_Do_DB",
     "Replicate_Ignore_DB",
     "Replicate_Do_Table",
@@ -219,6 +226,9 @@ const FILTERS: [&str; 7] = [
     "Replicate_Wild_Do_Table",
     "Replicate_Wild_Ignore_Table",
     "Replicate_Rewrite_DB",
+    "Replicate_Do_Domain_Ids",
+    "Replicate_Ignore_Domain_Ids",
+    "Replicate_Ignore_Server_Ids",
 ];
 
 fn semi_sync(variables: &[Row], status: &[Row]) -> SemiSync {
@@ -231,21 +241,23 @@ fn semi_sync(variables: &[Row], status: &[Row]) -> SemiSync {
         let (new, old) = (format!("sync_source_{name}"), format!("sync_master_{name}"));
         find(status, [new.as_str(), old.as_str()])
     };
-    let is_source = find(variables, ["_source_enabled", "_master_enabled"]) == "ON";
-    let source = is_source.then(|| AsSource {
+    let enabled = find(variables, ["_source_enabled", "_master_enabled"]);
+    let would_wait = (!enabled.is_empty()).then(|| AsSource {
         // MariaDB always waits for one.
         count: number(find(variables, ["_wait_for_replica_count", "_wait_for_slave_count"])).max(1) as u32,
         timeout: Duration::from_millis(number(find(variables, ["_source_timeout", "_master_timeout"]))),
         is_lossless: find(variables, ["_source_wait_point", "_master_wait_point"]) == "AFTER_SYNC",
     });
     SemiSync {
-        source,
+        source: would_wait.filter(|_| enabled == "ON"),
+        would_wait,
         acknowledges: find(variables, ["_replica_enabled", "_slave_enabled"]) == "ON",
         clients: number(of_status("clients")) as u32,
         is_on: of_status("status") == "ON",
         falls: number(of_status("no_times")),
         waiting: number(of_status("wait_sessions")),
         acknowledged: number(of_status("yes_tx")),
+        gives_up_alone: find(variables, ["_wait_no_replica", "_wait_no_slave"]) == "OFF",
     }
 }
 

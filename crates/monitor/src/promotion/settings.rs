@@ -28,12 +28,16 @@ pub struct PromotionSettings {
     pub limits: Limits,
     /// How long one statement to a server may take.
     pub step: Duration,
+    /// How long a program of the operators may take.
+    pub hook: Duration,
     /// So long a primary may be away before it is lost.
     pub patience: Duration,
     /// So long after a failover the proxy does nothing by itself.
     pub pause: Duration,
     /// What happens when something acknowledged may be lost.
     pub on_loss: OnLoss,
+    /// Names of the relays that acknowledge.
+    pub relays: Arc<[String]>,
     /// Names of backends that take the role first.
     pub prefer: Arc<[String]>,
     /// Names of those that never do.

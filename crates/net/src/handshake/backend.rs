@@ -7,7 +7,7 @@ use delphinus_wire::handshake::client::{
     ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step, Trust, Way,
 };
 use delphinus_wire::handshake::{ConnectAttributes, Greeting, Packet, TlsMode, Transport};
-use delphinus_wire::response::ErrPacket;
+use delphinus_wire::response::{AGES_ATTRIBUTE, ErrPacket, Layer, VERSION_ATTRIBUTE};
 use delphinus_wire::{Capabilities, HEADER_LEN, put_packet};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -56,6 +56,8 @@ pub struct LoggedIn {
     pub thread_id: u32,
     /// What a later COM_CHANGE_USER needs.
     pub link: ClientLink,
+    /// What it is, if it is one of us.
+    pub peer: Layer,
 }
 
 /// Why a login failed.
@@ -108,7 +110,9 @@ pub async fn log_in(mut stream: Stream, login: &BackendLogin) -> Result<LoggedIn
         stream.start_compression(CompressedLink::new(algorithm, Side::Client), buffer.data());
     }
     let thread_id = greeting.connection_id;
-    Ok(LoggedIn { stream, thread_id, capabilities: outcome.link.capabilities, link: outcome.link, greeting })
+    let capabilities = outcome.link.capabilities;
+    let peer = Layer::of_server(&outcome.ok, capabilities);
+    Ok(LoggedIn { stream, thread_id, capabilities, link: outcome.link, greeting, peer })
 }
 
 /// Starts over with COM_CHANGE_USER on an open connection.
@@ -159,7 +163,8 @@ fn attributes(clients: &ConnectAttributes) -> ConnectAttributes {
         ("_client_name", "delphinus"),
         ("_client_version", env!("CARGO_PKG_VERSION")),
         ("_pid", &pid),
-        ("_delphinus_version", env!("CARGO_PKG_VERSION")),
+        (VERSION_ATTRIBUTE, env!("CARGO_PKG_VERSION")),
+        (AGES_ATTRIBUTE, "1"),
         ("_delphinus_pid", &pid),
     ] {
         if !clients.iter().any(|(taken, _)| taken == name.as_bytes()) {

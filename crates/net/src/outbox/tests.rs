@@ -57,6 +57,46 @@ fn what_is_posted_leaves_before_the_thread_sleeps() {
 }
 
 #[test]
+fn shared_bytes_and_copies_keep_their_order() {
+    both(|| async {
+        let (mut near, mut far) = Stream::pair().unwrap();
+        let (mut other, mut beyond) = Stream::pair().unwrap();
+        let shared: Arc<[u8]> = b"shared ".as_slice().into();
+        assert!(near.post(b"copied ") && near.post_shared(&shared) && other.post_shared(&shared));
+        assert!(
+            near.post_shared(&shared)
+                && near.post(b"copied, ")
+                && near.post(b"too ")
+                && near.post_shared(&shared)
+        );
+        let expected = b"copied shared shared copied, too shared ";
+        assert_eq!(read(&mut far, expected.len()).await, expected);
+        assert_eq!(read(&mut beyond, shared.len()).await, *shared);
+        assert_eq!(Arc::strong_count(&shared), 1, "the outbox has let go of it");
+    });
+}
+
+#[test]
+fn shared_bytes_that_find_no_room_arrive_whole() {
+    both(|| async {
+        let (mut near, mut far) = Stream::pair().unwrap();
+        let large: Arc<[u8]> = (0..60_000_u32).map(|number| (number % 251) as u8).collect();
+        let mut posted = 0;
+        while near.post_shared(&large) {
+            posted += 1;
+            rt::sleep(Duration::from_millis(1)).await;
+        }
+        let got = read(&mut far, posted * large.len()).await;
+        assert!(
+            posted > 1 && got.chunks(large.len()).all(|chunk| *chunk == *large),
+            "{posted}, {}",
+            got.len()
+        );
+        assert!(!near.post_shared(&vec![0; LARGEST_SHARED + 1].into()), "too large");
+    });
+}
+
+#[test]
 fn what_is_posted_leaves_though_a_task_has_always_more_to_do() {
     both(|| async {
         let (mut near, mut far) = Stream::pair().unwrap();

@@ -29,7 +29,7 @@ fn run(replicas: &[Option<u32>], avoid: &[BackendId], times: usize) -> Vec<Optio
     (0..times)
         .map(|_| {
             balance
-                .choose(&snapshot, |backend| backend.is_readable_replica() && !avoid.contains(&backend.id))
+                .choose(&snapshot, 0, |backend| backend.is_readable_replica() && !avoid.contains(&backend.id))
                 .map(|id| id.0)
         })
         .collect()
@@ -64,9 +64,10 @@ fn a_replica_that_returns_is_not_made_to_catch_up() {
     let (with, without) = (cluster(&[Some(10), Some(10)]), cluster(&[Some(10), None]));
     let mut balance = Balance::default();
     for _ in 0..1001 {
-        assert!(balance.choose(&without, Backend::is_readable_replica).is_some());
+        assert!(balance.choose(&without, 0, Backend::is_readable_replica).is_some());
     }
-    let taken: Vec<_> = (0..10).filter_map(|_| balance.choose(&with, Backend::is_readable_replica)).collect();
+    let taken: Vec<_> =
+        (0..10).filter_map(|_| balance.choose(&with, 0, Backend::is_readable_replica)).collect();
     assert_eq!(taken.iter().filter(|id| id.0 == 2).count(), 5);
 }
 

@@ -21,6 +21,7 @@ const READ: Intent<'static> = Intent {
     behind: &[],
     wish: None,
     scope: Scope::Usual,
+    text: 0,
 };
 
 /// Health of the replicas: `u` up, `d` down, `?` unknown.
@@ -331,7 +332,7 @@ proptest! {
         let statement = classify(sql.as_bytes(), LexOptions::default());
         let scope = Scope::of_transaction(&statement, reads_only, autocommit_off);
         let (access, why) = (statement.access, statement.why);
-        let intent = Intent { access, why, in_transaction, autocommit_off, pinned, avoid: &avoid, behind: &behind, wish, scope };
+        let intent = Intent { access, why, in_transaction, autocommit_off, pinned, avoid: &avoid, behind: &behind, wish, scope, text: 0 };
         let mut snapshot = cluster(&replicas);
         snapshot.backends.iter_mut().skip(1).for_each(|backend| backend.read_only = !takes_writes);
         if up {

@@ -1,6 +1,8 @@
 //! How to reach the proxy, read back from its configuration, since the user may have changed that.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use toml::{Table, Value};
@@ -23,6 +25,8 @@ pub(super) struct Access {
     pub(super) database: String,
     pub(super) config: PathBuf,
     pub(super) log: PathBuf,
+    /// The words before a program that is to reach the address; none where it is on loopback.
+    pub(super) launcher: Vec<String>,
 }
 
 impl Access {
@@ -47,7 +51,16 @@ impl Access {
             database: cluster.database.clone(),
             config,
             log,
+            launcher: Vec::new(),
         })
+    }
+
+    /// A program that reaches the address.
+    pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let Some((first, rest)) = self.launcher.split_first() else { return Command::new(program) };
+        let mut command = Command::new(first);
+        command.args(rest).arg(program);
+        command
     }
 }
 

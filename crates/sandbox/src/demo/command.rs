@@ -12,7 +12,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cluster::Cluster;
 use crate::demo::access::Access;
 use crate::demo::interrupt::Interrupt;
-use crate::demo::proxy::ProxyProcess;
 use crate::demo::settings::OPERATOR;
 
 /// How long the command may go on after SIGTERM has been passed on to it.
@@ -21,8 +20,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// The variables that tell the command where everything is.
 pub(super) fn environment(
     access: &Access,
-    cluster: &Cluster,
-    proxy: &ProxyProcess,
+    (cluster, relay_port): (&Cluster, Option<u16>),
+    proxy: u32,
 ) -> Vec<(&'static str, OsString)> {
     let mut variables: Vec<(&'static str, OsString)> = vec![
         ("DELPHINUS_HOST", access.host.clone().into()),
@@ -30,7 +29,7 @@ pub(super) fn environment(
         ("DELPHINUS_USER", access.user.clone().into()),
         ("DELPHINUS_PASSWORD", access.password.clone().into()),
         ("DELPHINUS_DATABASE", access.database.clone().into()),
-        ("DELPHINUS_PID", proxy.pid().to_string().into()),
+        ("DELPHINUS_PID", proxy.to_string().into()),
         ("DELPHINUS_CONFIG", access.config.clone().into()),
         ("DELPHINUS_LOG", access.log.clone().into()),
         ("DELPHINUS_CLIENT", cluster.client_program().into()),
@@ -38,6 +37,9 @@ pub(super) fn environment(
     ];
     if let Some(socket) = &access.socket {
         variables.push(("DELPHINUS_SOCKET", socket.clone().into()));
+    }
+    if let Some(port) = relay_port {
+        variables.push(("DELPHINUS_RELAY_PORT", port.to_string().into()));
     }
     if let Some(port) = access.admin_port {
         variables.push(("DELPHINUS_ADMIN_PORT", port.to_string().into()));
@@ -51,14 +53,14 @@ pub(super) fn environment(
     variables
 }
 
-/// Runs the command in this terminal and gives back its exit status as a shell would.
+/// Runs the command with this shell, in this terminal, and gives back its exit status as a shell would.
 pub(super) fn run(
+    mut shell: Command,
     text: &str,
     environment: Vec<(&'static str, OsString)>,
     interrupt: &Interrupt,
 ) -> Result<i32> {
-    let mut child =
-        Command::new("sh").args(["-c", text]).envs(environment).spawn().context("cannot run sh")?;
+    let mut child = shell.args(["-c", text]).envs(environment).spawn().context("cannot run sh")?;
     // From a terminal the command has got Ctrl-C already, and what it makes of that is its own business
     // (a client program cancels a statement).
     let passes_on = !std::io::stdin().is_terminal();

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::demo::access::Access;
-use crate::demo::settings::Settings;
 use crate::process;
 use crate::progress::{Progress, wait_until};
 
@@ -27,21 +26,23 @@ pub(super) struct ProxyProcess {
 }
 
 impl ProxyProcess {
-    /// Starts the binary in a session of its own, so that Ctrl-C reaches the demo alone. The option is
+    /// Starts the binary with a configuration and a file for its log, behind the words that lead to its machine, in a session of its own, so that Ctrl-C reaches the demo alone. The option is
     /// written with `=`, which is how the folder's watchdog knows the process.
-    pub(super) fn spawn(binary: &Path, settings: &Settings) -> Result<Self> {
-        let log = File::create(&settings.log)?;
+    pub(super) fn spawn(binary: &Path, (config, log): (&Path, &Path), launcher: &[String]) -> Result<Self> {
+        let log_path = log.to_owned();
+        let log = File::create(log)?;
         let binary = fs::canonicalize(binary).with_context(|| format!("no proxy at {}", binary.display()))?;
         let child = Command::new("setsid")
+            .args(launcher)
             .arg(&binary)
             .arg("run")
-            .arg(format!("--config={}", settings.path.display()))
+            .arg(format!("--config={}", config.display()))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
             .context("cannot start the proxy (setsid)")?;
-        Ok(Self { child, program: binary, log: settings.log.clone() })
+        Ok(Self { child, program: binary, log: log_path })
     }
 
     /// Waits until a client can log in over TCP and read a table.
@@ -104,7 +105,7 @@ impl Drop for ProxyProcess {
 }
 
 fn read_a_table(access: &Access, client: &Path) -> Result<String> {
-    let mut command = Command::new(client);
+    let mut command = access.command(client);
     command
         .args(["--no-defaults", "--connect-timeout=5", "--batch"])
         .args(["-h", &access.host, "-P", &access.port.to_string(), "-u", &access.user])

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use toml::{Table, Value};
 
+use crate::accounts::REPL;
 use crate::cluster::Cluster;
 use crate::flavor::Flavor;
 use crate::ports::PortLease;
@@ -21,26 +22,33 @@ pub(super) struct Settings {
     pub(super) path: PathBuf,
     /// Where the proxy writes its log.
     pub(super) log: PathBuf,
+    /// Where the relay listens, if there is one.
+    pub(super) relay_port: Option<u16>,
     /// Keep the listeners' ports for the proxy.
-    _ports: [PortLease; 3],
+    _ports: [PortLease; 4],
 }
 
 /// The demo's operator.
 pub(super) const OPERATOR: &str = "operator";
 
 impl Settings {
-    /// Writes the demo's configuration with the overlay laid over it.
-    pub(super) fn write(cluster: &Cluster, overlay: Option<Table>) -> Result<Self> {
-        let ports = [PortLease::take()?, PortLease::take()?, PortLease::take()?];
+    /// Writes the demo's configuration, with a relay if there is to be one, and with the overlay laid over it.
+    pub(super) fn write(cluster: &Cluster, overlay: Option<Table>, has_relay: bool) -> Result<Self> {
+        let ports = [PortLease::take()?, PortLease::take()?, PortLease::take()?, PortLease::take()?];
         let topology = topology(cluster.flavor, overlay.as_ref());
-        let mut table = own(cluster, topology, ports.each_ref().map(PortLease::port))?;
+        let [port, admin, http, relay] = ports.each_ref().map(PortLease::port);
+        let mut table = own(cluster, topology, [port, admin, http])?;
+        let relay_port = has_relay.then_some(relay);
+        if let Some(port) = relay_port {
+            lay_over(&mut table, self::relay(cluster, port)?);
+        }
         if let Some(overlay) = overlay {
             lay_over(&mut table, overlay);
         }
         let path = cluster.dir().join("delphinus.toml");
         let text = toml::to_string(&table).context("cannot write the configuration as TOML")?;
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { table, path, log: cluster.dir().join("delphinus.log"), _ports: ports })
+        Ok(Self { table, path, log: cluster.dir().join("delphinus.log"), relay_port, _ports: ports })
     }
 }
 
@@ -95,6 +103,24 @@ fn own(cluster: &Cluster, topology: &str, [port, admin_port, http_port]: [u16; 3
     Table::try_from(settings).context("cannot write the configuration as TOML")
 }
 
+/// A relay behind the primary.
+fn relay(cluster: &Cluster, port: u16) -> Result<Table> {
+    let primary = cluster.servers.first().context("a cluster has a primary")?;
+    let settings = json!({
+        "relay": [{
+            "name": "demo",
+            "folder": format!("{}/relay", cluster.dir().display()),
+            "source": format!("{}:{}", primary.host, primary.port),
+            "source_user": REPL.user,
+            "source_password": REPL.password,
+            "server_id": 1000,
+            "addresses": [format!("127.0.0.1:{port}")],
+            "user": [{ "name": REPL.user, "password": REPL.password }],
+        }],
+    });
+    Table::try_from(settings).context("cannot write the relay's configuration as TOML")
+}
+
 /// 64 hexadecimal digits.
 fn random_token() -> Result<String> {
     let mut bytes = [0; 32];
@@ -109,7 +135,7 @@ fn random_token() -> Result<String> {
 }
 
 /// Tables are merged, at every depth; everything else is replaced, arrays as a whole.
-fn lay_over(below: &mut Table, above: Table) {
+pub(super) fn lay_over(below: &mut Table, above: Table) {
     for (key, value) in above {
         match (below.get_mut(&key), value) {
             (Some(Value::Table(below)), Value::Table(above)) => lay_over(below, above),

@@ -8,7 +8,11 @@ use crate::demo::proxy::ProxyProcess;
 use crate::server::Server;
 
 /// The text, ready for standard output.
-pub(super) fn text(access: &Access, cluster: &Cluster, proxy: &ProxyProcess) -> String {
+pub(super) fn text(
+    access: &Access,
+    (cluster, relay_port): (&Cluster, Option<u16>),
+    proxy: &ProxyProcess,
+) -> String {
     let Access { host, port, user, password, database, .. } = access;
     let client = cluster.client_program();
     // A program in PATH is called by its name.
@@ -22,7 +26,7 @@ pub(super) fn text(access: &Access, cluster: &Cluster, proxy: &ProxyProcess) -> 
          address   {host}:{port}{socket}\n  \
          user      {user}\n  password  {password}\n  database  {database}\n  \
          process   {}, configuration {}, log {}\n\n\
-         Behind it:\n{}\n\
+         Behind it:\n{}{}\n\
          Four things to try, from another terminal:\n\n\
          {}\n\
          Ctrl-C here stops everything and leaves nothing behind.\n",
@@ -30,7 +34,20 @@ pub(super) fn text(access: &Access, cluster: &Cluster, proxy: &ProxyProcess) -> 
         access.config.display(),
         access.log.display(),
         backends(cluster),
+        relay_port.map(|port| relay(port, proxy.program(), &access.config)).unwrap_or_default(),
         examples(&connect, proxy.program(), &access.config),
+    )
+}
+
+/// What is different with a relay.
+fn relay(port: u16, delphinus: &Path, config: &Path) -> String {
+    format!(
+        "  relay     127.0.0.1:{port}  the replicas follow it, not the primary; see what it does with:\n\n   \
+         {program} ctl --config {file} 'SHOW RELAY STATUS\\G'\n   \
+         {program} ctl --config {file} 'SHOW RELAY REPLICAS'\n   \
+         {program} ctl --config {file} 'SHOW RELAY FILES'\n",
+        program = delphinus.display(),
+        file = config.display()
     )
 }
 

@@ -10,9 +10,20 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process;
 
-/// Writes a wrapper for every MySQL program into `prefix/bin` and gives back the server's version.
+/// Whose programs these are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Family {
+    /// The server program.
+    pub(crate) server: &'static str,
+    /// What names of its client programs begin with.
+    pub(crate) names: &'static str,
+    /// Where below `usr/share` its messages are; empty: it knows.
+    pub(crate) messages: &'static str,
+}
+
+/// Writes a wrapper for every program of the family into `prefix/bin` and gives back the server's version.
 /// Fails when the server would use any library of the machine.
-pub(super) fn write(prefix: &Path, root: &Path) -> Result<String> {
+pub(super) fn write(prefix: &Path, root: &Path, family: Family) -> Result<String> {
     let loader = Loader::find(root)?;
     let bin = prefix.join("bin");
     let loaders = prefix.join("libexec");
@@ -20,17 +31,17 @@ pub(super) fn write(prefix: &Path, root: &Path) -> Result<String> {
         let _ = fs::remove_dir_all(dir);
         fs::create_dir_all(dir)?;
     }
-    for program in programs(root)? {
+    for program in programs(root, family)? {
         let name = program.file_name().context("invariant: listed from a folder")?;
         // A copy of the loader under the program's name, so that ps and pgrep show that name.
         let copy = loaders.join(name);
         fs::copy(&loader.path, &copy)?;
         let wrapper = bin.join(name);
-        fs::write(&wrapper, loader.script(root, &copy, &program))?;
+        fs::write(&wrapper, loader.script(root, (&copy, &program), family))?;
         fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755))?;
     }
-    loader.check(root)?;
-    process::output(Command::new(bin.join("mysqld")).args(["--no-defaults", "--version"]))
+    loader.check(root, family.server)?;
+    process::output(Command::new(bin.join(family.server)).args(["--no-defaults", "--version"]))
 }
 
 struct Loader {
@@ -56,11 +67,15 @@ impl Loader {
         Ok(Self { path: fs::canonicalize(path)?, libraries })
     }
 
-    fn script(&self, root: &Path, copy: &Path, program: &Path) -> String {
+    fn script(&self, root: &Path, (copy, program): (&Path, &Path), family: Family) -> String {
         let plugins = format!("{}/usr/lib/mysql/plugin", root.display());
         let mut after = String::new();
-        if program.ends_with("mysqld") {
+        if program.ends_with(family.server) {
             after = format!(" --basedir=\"{}/usr\" --plugin-dir=\"{plugins}\"", root.display());
+            if !family.messages.is_empty() {
+                let messages = root.join("usr/share").join(family.messages);
+                after = format!("{after} --lc-messages-dir=\"{}\"", messages.display());
+            }
         }
         // The client library looks for mysql_native_password and others in its plugin folder.
         format!(
@@ -73,8 +88,8 @@ impl Loader {
     }
 
     /// A library of another libc's making would crash the server, perhaps only later.
-    fn check(&self, root: &Path) -> Result<()> {
-        let server = root.join("usr/sbin/mysqld");
+    fn check(&self, root: &Path, server: &str) -> Result<()> {
+        let server = root.join("usr/sbin").join(server);
         let mut command = Command::new(&self.path);
         command.args(["--inhibit-cache", "--library-path", &self.libraries, "--list"]).arg(server);
         let listed = process::output(&mut command)?;
@@ -90,13 +105,14 @@ impl Loader {
     }
 }
 
-/// MySQL's programs; scripts among them want an interpreter, and are left out.
-fn programs(root: &Path) -> Result<Vec<PathBuf>> {
-    let named =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("my"));
+/// The family's programs; scripts among them want an interpreter, and are left out.
+fn programs(root: &Path, family: Family) -> Result<Vec<PathBuf>> {
+    let named = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(family.names))
+    };
     let mut found = list(&root.join("usr/bin"))?;
     found.retain(named);
-    found.push(root.join("usr/sbin/mysqld"));
+    found.push(root.join("usr/sbin").join(family.server));
     found.retain(|path| is_elf(path));
     Ok(found)
 }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
+use delphinus_route::number_of_text;
 use delphinus_sql::{Access, Effects, Hints, Sketch, SqlText, Statement, Uses, Why, digest};
 use delphinus_state::{PinReason, Shape};
 use delphinus_wire::command::ClientStmtId;
@@ -13,7 +14,7 @@ use super::bulk_execute::Bulk;
 use super::kill;
 use super::params::{bind, note_types, own_of};
 use super::prepare::{is_about_insert_id, is_about_last_statement};
-use super::query::leave_no_old_list;
+use super::query::{Short, leave_no_old_list};
 use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
 use crate::follow::{AT_RISK, MAY_CHANGE_CODE};
@@ -27,7 +28,7 @@ use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::{Ran, Wanted};
 use crate::statements::Own;
-use crate::steer::{Copied, Occasion, hints_of};
+use crate::steer::{Copied, Occasion, hints_of, values};
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
@@ -184,6 +185,14 @@ impl Session {
             .and_if(Needs::HIDDEN, may_hide)
             .and_if(Needs::LEARNING, asks_for_cursor(flags) || !input.is_whole());
         let asked = Asked { id, flags, statement, params };
+        if needs == Needs::STEERING && self.steering.may_be_short() && flags & PARAMETER_COUNT_AVAILABLE == 0
+        {
+            match self.execute_short(input, (id, &statement), asked.params.as_ref()) {
+                Short::No => {}
+                Short::Given => return Ok(Served::Answered),
+                Short::Large(kept) => return Box::pin(self.give_large(kept)).await,
+            }
+        }
         if !needs.is_empty() {
             return Box::pin(self.execute_with(needs, input, asked)).await;
         }
@@ -256,7 +265,12 @@ impl Session {
             self.looks_after_noted();
         }
         self.begin_statement(&statement);
+        self.tell_prepared(&statement, &key);
         let params = note_types((input, &self.client), id, &mut self.statements, &self.worker.tokens)?;
+        if self.worker.outlook.needs_text() {
+            let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
+            self.steering.text = number_of_text(&[key.text(), values(payload, params.as_ref()).1]);
+        }
         Ok((statement, key, params))
     }
 
@@ -435,6 +449,7 @@ impl Session {
         // Types always come with it, and stay on the backend as nobody's.
         statement.access = Access::Write;
         self.begin_statement(&statement);
+        self.tell_prepared(&statement, &key);
         if self.is_steered(&statement)
             && let Err(error) = self.steer_prepared(key.text(), &statement, Hints::default()).await
         {

@@ -1,11 +1,16 @@
 //! COM_QUERY.
 
+use std::sync::Arc;
+
+use delphinus_cache::{Command, Kept};
 use delphinus_pool::Checkout;
 use delphinus_sql::{
     Access, Class, CodeChange, Effects, LexOptions, Risks, SqlText, Statement, Uses, Why, classify,
     classify_and_sketch, digest,
 };
-use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, query_attributes, query_text_at};
+use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::response::Layer;
+use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, query_attributes, query_text_at};
 
 use super::prepare::may_make_ids_unseen;
 use crate::client_error::ProxyError;
@@ -16,7 +21,7 @@ use crate::needs::{Needs, SPECIAL_USES};
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::steer::{Copied, Occasion, hints_of};
+use crate::steer::{Asking, Copied, Fitness, Occasion, execution, hints_of, shortcut_of};
 
 /// A text that begins later than this has query attributes before it.
 const EMPTY_ATTRIBUTES: usize = 3;
@@ -90,6 +95,13 @@ impl Session {
         };
         let has_attributes = text_at > EMPTY_ATTRIBUTES;
         let text_at = HEADER_LEN + text_at;
+        if self.steering.may_be_short() && !has_attributes {
+            match self.query_short(input, text_at) {
+                Short::No => {}
+                Short::Given => return Ok(Served::Answered),
+                Short::Large(kept) => return Box::pin(self.give_large(kept)).await,
+            }
+        }
         let lex = self.state.lex.options(&self.state.want.vars);
         let statement = self.classify_counted(input, text_at, lex);
         if self.steering.guard.concerns(statement.risks) {
@@ -106,6 +118,7 @@ impl Session {
             return Box::pin(self.query_with(needs, (input, text_at), statement)).await;
         }
         self.begin_statement(&statement);
+        self.tell_text(&statement, text_at..input.held);
         let begun = match self.set_out(&statement, input) {
             Ok(under_way) => match self.come_back(under_way, &statement).await? {
                 None => return Ok(Served::Answered),
@@ -136,6 +149,7 @@ impl Session {
             needs = needs.and(Needs::of(&statement));
         }
         self.begin_statement(&statement);
+        self.tell_text(&statement, text_at..input.held);
         if needs.has(Needs::RIGHTS) {
             let end = if input.is_whole() { input.held } else { text_at };
             let sql = &self.client.buffer.data()[text_at..end];
@@ -253,5 +267,97 @@ impl Session {
         let sql = if needs_text { self.client.sent_text(input, text_at) } else { &[][..] }.to_vec();
         let text = SqlText::new(&sql, self.state.lex.options(&self.state.want.vars));
         self.finish_text(checkout, statement, &text, relayed).await
+    }
+}
+
+/// What has come of the short way.
+pub(crate) enum Short {
+    /// Nothing has been done.
+    No,
+    /// The answer is on its way.
+    Given,
+    /// The answer is too large to be given at once.
+    Large(Arc<Kept>),
+}
+
+/// The short way to an answer that is kept: what its text is, and what rules say of it, was found before and stands beside the answer.
+impl Session {
+    /// Answers a COM_QUERY, whose text begins there, without reading it, where that can be; else nothing has been done.
+    #[inline]
+    pub(crate) fn query_short(&mut self, input: Input, text_at: usize) -> Short {
+        let text = &self.client.buffer.data()[text_at..input.held];
+        let kept = if input.is_whole() { self.look_short(Command::Query(text)) } else { None };
+        if let Some(kept) = kept {
+            return self.go_short(input, None, kept);
+        }
+        self.steering.is_no_shorter();
+        Short::No
+    }
+
+    /// The same for a COM_STMT_EXECUTE of this statement, which has begun.
+    #[inline]
+    pub(crate) fn execute_short(
+        &mut self,
+        input: Input,
+        (id, statement): (ClientStmtId, &Statement),
+        params: Option<&ExecuteParams>,
+    ) -> Short {
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
+        let found = self.statements.look(id).filter(|_| input.is_whole());
+        let command = found.and_then(|found| execution(found, payload, params));
+        if let Some(kept) = command.and_then(|command| self.look_short(command)) {
+            return self.go_short(input, Some(statement), kept);
+        }
+        self.steering.is_no_shorter();
+        Short::No
+    }
+
+    fn look_short(&self, command: Command<'_>) -> Option<Arc<Kept>> {
+        let place = &self.steering.cache_place(self.login.listener.mode);
+        let (want, capabilities) = (&self.state.want, self.client.capabilities);
+        let asking = Asking { held: &self.held, want, capabilities, place };
+        let rules = &self.settings.routing.rules;
+        self.worker.answers.as_ref()?.look_short(&asking, command, rules)
+    }
+
+    /// Gives this answer, if it may be given; `begun`: the statement that has begun already.
+    fn go_short(&mut self, input: Input, begun: Option<&Statement>, kept: Arc<Kept>) -> Short {
+        let Some(shortcut) = shortcut_of(&kept) else { return Short::No };
+        let statement = shortcut.statement;
+        // A session that began before a default was changed asks something else.
+        if self.held.source.users.defaults().is_before(self.held.rights)
+            || self.login.peer == Layer::TellsAges
+            || self.steering.guard.concerns(statement.risks)
+            || self.worker.stored_code.concerns(&statement)
+            || begun.is_some_and(|begun| *begun != statement)
+        {
+            return Short::No;
+        }
+        self.steering.take_shortcut(shortcut);
+        let may_be_given = self.why_not_cached(&statement).is_none()
+            && self.steering.may_give(&kept)
+            && self.stand().fitness(&kept.answer.origin) == Fitness::Fit;
+        if !may_be_given {
+            self.steering.end_command();
+            return Short::No;
+        }
+        if begun.is_none() {
+            if let Some(digest) = shortcut.digest {
+                self.costs.is(&self.held.activity, || digest);
+            }
+            self.begin_statement(&statement);
+        }
+        shortcut.count_rule();
+        self.steering.is_shorter();
+        self.worker.counters.cache_hits.increment();
+        kept.count_hit(self.worker.answers.as_ref().map_or(0, |answers| answers.place), false);
+        self.client.drop_command(input);
+        if self.give_at_once(&statement, &kept) { Short::Given } else { Short::Large(kept) }
+    }
+
+    /// The rest of the short way, where the answer has to wait for room.
+    pub(crate) async fn give_large(&mut self, kept: Arc<Kept>) -> Outcome {
+        self.client.write_bytes(&kept.answer.bytes).await?;
+        Ok(Served::Answered)
     }
 }

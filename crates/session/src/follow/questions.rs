@@ -14,7 +14,9 @@ use delphinus_state::{
 };
 use delphinus_topology::{Collation, Collations};
 use delphinus_wire::error_code;
+use delphinus_wire::response::TextResult;
 
+use super::uncut::uncut;
 use crate::state::{Ran, Wanted};
 
 impl Wanted {
@@ -129,17 +131,15 @@ impl Wanted {
         if self.flavor() == Flavor::MySql {
             return Ok(());
         }
-        let sql = "SELECT CURRENT_ROLE(), (SELECT COUNT(*) FROM information_schema.APPLICABLE_ROLES \
-                   WHERE IS_DEFAULT = 'YES') LIMIT 1";
-        let answer = match checkout.query(sql).await {
-            Err(PoolError::Refused { .. }) => return Ok(()),
-            answer => answer?,
-        };
-        if let Some([role, defaults]) = answer.rows.first().map(Vec::as_slice) {
-            let has_none = role.as_deref().is_none_or(|role| matches!(role, b"" | b"NONE"));
-            if has_none && defaults.as_deref() == Some(b"0") {
-                self.pins.remove(PinReason::Role);
-            }
+        // One by one: CURRENT_ROLE() beside a table counts as unsafe, as LIMIT does (`uncut`).
+        let role = checkout.query("SELECT CURRENT_ROLE() LIMIT 1").await;
+        if !is_first(role, |role| matches!(role, None | Some(b"" | b"NONE")))? {
+            return Ok(());
+        }
+        let defaults = "SELECT COUNT(*) FROM information_schema.APPLICABLE_ROLES WHERE IS_DEFAULT = 'YES'";
+        let defaults = checkout.query(&uncut(&self.want.vars, defaults)).await;
+        if is_first(defaults, |count| count == Some(b"0"))? {
+            self.pins.remove(PinReason::Role);
         }
         Ok(())
     }
@@ -233,6 +233,21 @@ impl Wanted {
                 Changed::State | Changed::Gtids(_) => {}
             }
         }
+    }
+}
+
+/// True if the answer begins with a value that `is_wanted`; false if the server has refused it.
+fn is_first(
+    answer: Result<TextResult, PoolError>,
+    is_wanted: impl Fn(Option<&[u8]>) -> bool,
+) -> Result<bool, PoolError> {
+    match answer {
+        Err(PoolError::Refused { .. }) => Ok(false),
+        answer => Ok(answer?
+            .rows
+            .first()
+            .and_then(|row| row.first())
+            .is_some_and(|cell| is_wanted(cell.as_deref()))),
     }
 }
 

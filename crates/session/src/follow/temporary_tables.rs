@@ -8,6 +8,7 @@ use delphinus_sql::{Class, Effects, Flavor};
 use delphinus_state::PinReason;
 use delphinus_wire::response::TextResult;
 
+use super::uncut::uncut;
 use crate::state::{Ran, Wanted};
 
 /// More than any server has counted: the next question shows another number.
@@ -27,9 +28,8 @@ impl Wanted {
                 // That cuts the answer of SHOW STATUS short, too.
                 let table = "information_schema.SESSION_STATUS";
                 let counter = "Com_create_temporary_table";
-                checkout
-                    .query(&format!("SELECT * FROM {table} WHERE VARIABLE_NAME = '{counter}' LIMIT 1"))
-                    .await?
+                let sql = format!("SELECT * FROM {table} WHERE VARIABLE_NAME = '{counter}'");
+                checkout.query(&uncut(&self.want.vars, &sql)).await?
             }
             Flavor::MariaDb => {
                 checkout.query("SHOW SESSION STATUS LIKE 'Com_create_temporary_table'").await?

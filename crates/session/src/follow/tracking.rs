@@ -6,7 +6,7 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, may_list_variable};
 use delphinus_state::Changed;
 use delphinus_wire::Put;
-use delphinus_wire::response::{SessionChange, SessionChanges, Status};
+use delphinus_wire::response::{Layer, SessionChange, SessionChanges, Status};
 
 use crate::state::{Ran, Wanted};
 
@@ -42,6 +42,14 @@ const REPORTED: [&[u8]; 5] = [
 pub(crate) struct AskedTracking(u8);
 
 impl AskedTracking {
+    /// What a client is told from its login on: one of us needs all that servers tell the proxy, and has not to be pinned for that.
+    pub(crate) fn at_login(client: Layer) -> Self {
+        match client {
+            Layer::None => Self::default(),
+            Layer::Silent | Layer::TellsAges => Self(VARIABLES | STATE | GTIDS),
+        }
+    }
+
     /// Takes in what a statement has set.
     pub(crate) fn learn(&mut self, ran: Ran<'_>) {
         let Ran { statement, text, response } = ran;
@@ -195,6 +203,8 @@ mod tests {
         assert_eq!(told("set session_track_gtids = 'own_gtid'"), usual);
         let state = [&usual[..], b"\x02\x02\x011"].concat();
         assert_eq!(told("set @@session_track_state_change=1, a=2"), state);
+        let report_to_us = AskedTracking::at_login(Layer::TellsAges).told(SessionChanges::new(report));
+        assert_eq!(report_to_us, report[..report.len() - 5], "but for transactions");
         let all = "session_track_state_change session_track_system_variables session_track_transaction_info";
         assert_eq!(told(all), report);
     }

@@ -7,6 +7,7 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Flavor, SqlText};
 use delphinus_state::{MOST_USER_VARS, PinReason, READ_AT_ONCE, UserValue, read_back_sql, room_for_values};
 
+use super::uncut::uncut;
 use crate::state::{Ran, Wanted};
 
 impl Wanted {
@@ -106,8 +107,8 @@ impl Wanted {
         if self.pins.has(PinReason::LargeVariables) {
             return Ok(());
         }
-        let all = MOST_USER_VARS + 1;
-        let sql = format!("SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES LIMIT {all}");
+        // An answer that has no room is read to its end, and the session is pinned.
+        let sql = uncut(&self.want.vars, "SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES");
         let answer = checkout.query(&sql).await?;
         let cells = answer.rows.iter().filter_map(|row| row.first()?.as_deref());
         let names: Vec<Box<str>> =

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use delphinus_cache::Write;
+use delphinus_cache::{Place, Write};
 use delphinus_net::rt;
 use delphinus_sql::{Class, Consistency, Effects, Statement};
 use delphinus_state::{Changed, Response};
@@ -62,11 +62,20 @@ impl Causality {
             self.seen = None;
             self.has_untold = false;
             self.last_write = Some(Write { backend, ended: rt::now() });
+            self.writing.ended(Some(Place::new(backend, gtids_of(&response.changes))));
+            return;
         } else if only_looks(statement) {
             self.saw(backend, progress);
         } else {
             self.may_have_written(backend, progress);
         }
+        let has_done_nothing = response.error.is_some()
+            && !has_told
+            && statement.count == 1
+            && !self.may_commit
+            && self.writing.is_undone_by_errors();
+        let place = (!has_done_nothing).then_some(Place::new(backend, None));
+        self.writing.ended(place);
     }
 
     /// Something was written there, or may have been, and its GTIDs are not known.
@@ -115,6 +124,20 @@ impl Causality {
             Arc::make_mut(token).merge(all);
         }
     }
+}
+
+/// What the server told of the session's own transactions; `None` if it is not understood.
+fn gtids_of(changes: &[Changed]) -> Option<GtidSet> {
+    let mut all: Option<GtidSet> = None;
+    for change in changes {
+        let Changed::Gtids(text) = change else { continue };
+        let set = GtidSet::parse(text).ok()?;
+        match &mut all {
+            Some(all) => all.merge(&set),
+            None => all = Some(set),
+        }
+    }
+    all
 }
 
 /// False where servers write to several replication domains, which do not wait for one another.

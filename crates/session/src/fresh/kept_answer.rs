@@ -15,7 +15,13 @@ impl Causality {
     /// so what it reads next is not older than what it sees here.
     pub(crate) fn may_read_kept(&self, origin: &Origin, reading: &Reading<'_>) -> bool {
         reading.level == Consistency::Eventual
-            || self.is_proved_by(origin) && self.may_follow(origin.backend, reading)
+            || self.has_own(origin) && self.may_follow(origin.backend, reading)
+    }
+
+    /// True if an answer has the session's own writes. One of which it is known that its tables have not been written since has those
+    /// of everybody, but not what a client has named.
+    fn has_own(&self, origin: &Origin) -> bool {
+        origin.reads.is_some() && !self.is_foreign || self.is_proved_by(origin)
     }
 
     /// True if the answer is proved to have the session's own writes.
@@ -73,6 +79,7 @@ mod tests {
             had_all: false,
             probe: 3,
             rights: 0,
+            reads: None,
         }
     }
 

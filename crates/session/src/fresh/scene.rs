@@ -63,7 +63,7 @@ impl Scene {
             response.changes.push(Changed::Gtids(gtids.into()));
         }
         causality.begin_statement(&statement, false);
-        causality.count_write(&self.outlook.progress, backend != PRIMARY);
+        causality.count_write(&self.outlook.progress, (backend, backend != PRIMARY));
         causality.follow(Done { backend, statement: &statement, response: &response }, None, &self.outlook);
         causality.end_command();
     }

@@ -24,7 +24,10 @@ impl Touch {
     }
 
     fn of_write(statement: &Statement, has_written: bool) -> Self {
-        if statement.why == Why::LockingRead {
+        // Locking is the reason that was found first: what follows it may write.
+        let only_reads = matches!(statement.class, Class::Select | Class::Values | Class::Table)
+            && !statement.effects.intersects(Effects::OPAQUE);
+        if statement.why == Why::LockingRead && only_reads {
             return Self::Reads;
         }
         let harmless = match statement.class {
@@ -86,6 +89,14 @@ mod tests {
         for (sql, free, after_a_write) in [
             ("SELECT * FROM t", Reads, Reads),
             ("SELECT * FROM t FOR UPDATE", Reads, Reads),
+            ("(SELECT id FROM t LIMIT 1 FOR UPDATE) UNION SELECT 2", Reads, Reads),
+            ("(SELECT id FROM t LIMIT 1 FOR UPDATE) UNION SELECT f()", Writes, Writes),
+            ("DO (SELECT id FROM t FOR UPDATE), f()", Writes, Writes),
+            (
+                "WITH n AS (SELECT id FROM t LIMIT 1 FOR UPDATE SKIP LOCKED) UPDATE t JOIN n USING (id) SET a = 1",
+                Writes,
+                Writes,
+            ),
             ("INSERT INTO t VALUES (1)", Writes, Writes),
             ("CREATE TABLE t (a INT)", Writes, Writes),
             ("CALL p()", Writes, Writes),

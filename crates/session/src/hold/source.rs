@@ -8,6 +8,7 @@ use delphinus_clients::Users;
 use delphinus_pool::Pool;
 use delphinus_telemetry::ClusterCounters;
 
+use crate::fresh::Ledger;
 use crate::outlook::Outlook;
 use crate::worker::Failover;
 
@@ -20,4 +21,6 @@ pub(crate) struct Source {
     pub counters: Arc<ClusterCounters>,
     /// What is done where the primary is missing.
     pub failover: Cell<Failover>,
+    /// Which tables are written, where that ends answers that are kept.
+    pub ledger: Option<Rc<Ledger>>,
 }

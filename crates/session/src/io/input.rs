@@ -228,6 +228,14 @@ impl Client {
         Ok(frame)
     }
 
+    /// Drops a command that is whole.
+    #[inline]
+    pub(crate) fn drop_command(&mut self, input: Input) {
+        debug_assert!(input.is_whole());
+        self.kept = 0;
+        self.buffer.consume(input.held);
+    }
+
     /// Passes over a command that is not forwarded, all of its frames.
     pub(crate) async fn skip(&mut self, input: Input) -> Result<(), NetError> {
         // It may have been sent, and kept to be sent again: what is behind it in the buffer is the next command.

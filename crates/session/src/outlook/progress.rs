@@ -54,6 +54,13 @@ impl Progress {
         snapshot.rest.is_some_and(|rest| rest.is_even && rest.writes == self.writes())
     }
 
+    /// True while this backend has everything that was written through the proxy.
+    pub(crate) fn has_all(&self, backend: BackendId, snapshot: &Snapshot) -> bool {
+        let is_there = snapshot.primary().is_some_and(|primary| primary.id == backend)
+            || snapshot.readable_replicas().any(|replica| replica.id == backend);
+        is_there && self.is_at_rest(snapshot)
+    }
+
     /// The number of a backend's last probe. What was read there before now is in the position of the probe that has this
     /// number plus 2: that one begins after the one that may be running.
     #[inline]

@@ -4,9 +4,11 @@ use delphinus_cache::Origin;
 use delphinus_net::rt;
 use delphinus_pool::Epoch;
 use delphinus_sql::Consistency;
-use delphinus_topology::{Backend, BackendId, Snapshot};
+use delphinus_topology::{Backend, BackendId};
 
 use super::Stand;
+use crate::fresh::primary_of;
+use crate::steer::Fitness;
 
 impl Stand<'_> {
     /// How old what it reads may be.
@@ -14,14 +16,19 @@ impl Stand<'_> {
         self.around.held.source.outlook.with_snapshot(|snapshot, _| self.reading(snapshot).level)
     }
 
-    /// True if an answer that is kept has what this session has to find. Who asked for it had no older rights than this session.
-    pub(crate) fn may_be_given(self, origin: &Origin) -> bool {
+    /// Whether an answer that is kept has what this session has to find, and was not ended by a write. Who asked for it had no older
+    /// rights than this session.
+    pub(crate) fn fitness(self, origin: &Origin) -> Fitness {
         let held = self.around.held;
         held.source.outlook.with_snapshot(|snapshot, _| {
+            if held.source.ledger.as_ref().is_some_and(|ledger| !ledger.is_valid(origin, snapshot)) {
+                return Fitness::Written;
+            }
             let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);
-            !is_fenced
+            let is_fit = !is_fenced
                 && origin.rights >= held.rights.0
-                && self.causality.may_read_kept(origin, &self.reading(snapshot))
+                && self.causality.may_read_kept(origin, &self.reading(snapshot));
+            if is_fit { Fitness::Fit } else { Fitness::Behind }
         })
     }
 
@@ -30,16 +37,13 @@ impl Stand<'_> {
         let (began, outlook) = (rt::now(), &self.around.held.source.outlook);
         let (position, had_all) = outlook.with_snapshot(|snapshot, _| {
             let position = outlook.progress.probed(backend).clone();
+            // It is asked for what the session has written elsewhere before it is known to have that.
+            let may_lack = primary_of(snapshot)
+                .is_some_and(|primary| primary.backend == backend && !primary.is_settled(began));
             let level = self.reading(snapshot).level;
-            (self.causality.with_own(position, level), self.has_all(backend, snapshot))
+            let position = if may_lack { position } else { self.causality.with_own(position, level) };
+            (position, outlook.progress.has_all(backend, snapshot))
         });
-        Origin { backend, began, position, had_all, probe: 0, rights: rights.0 }
-    }
-
-    /// True while this backend has everything that was written through the proxy.
-    fn has_all(self, backend: BackendId, snapshot: &Snapshot) -> bool {
-        let is_there = snapshot.primary().is_some_and(|primary| primary.id == backend)
-            || snapshot.readable_replicas().any(|replica| replica.id == backend);
-        is_there && self.around.held.source.outlook.progress.is_at_rest(snapshot)
+        Origin { backend, began, position, had_all, probe: 0, rights: rights.0, reads: None }
     }
 }

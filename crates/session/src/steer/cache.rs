@@ -12,22 +12,28 @@
 //! answer depends on, and the copy while the answer passes (`watch.rs` looks at one flag, which steering has set). An
 //! answer carries its `Origin`: when it was asked for, where, what that backend was known to have then. With `session`,
 //! it is given only if that proves the session's own writes (`Origin::has`), and if the session could read there now. Who
-//! asks the same on the same worker waits for the first (`cache/src/flights.rs`).
+//! asks the same waits for the first, on whatever worker (`cache/src/flights.rs`). What will soon be too old is asked for anew by a task
+//! of its own (`cache/refresh.rs`), and given until then.
 
 mod keeping;
+mod refresh;
+mod shortcut;
 
+use std::borrow::{Borrow, Cow};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_cache::{
-    Answer, Asker, Cache, Command, Flights, Found, Key, Origin, Settings, Takeoff, Transcript,
+    Age, Asker, Cache, Command, Event, Flight, Found, Kept, Key, Landing, Origin, Settings, Takeoff, Tally,
+    Transcript,
 };
 use delphinus_clients::ListenerMode;
-use delphinus_memory::{Account, Owner};
-use delphinus_net::rt::{self, Notify};
-use delphinus_route::RulePlace;
-use delphinus_sql::{CacheWish, Consistency, Statement};
+use delphinus_memory::{Account, Owner, Permit};
+use delphinus_net::rt;
+use delphinus_route::{CacheTerms, RulePlace};
+use delphinus_sql::{CacheWish, Consistency, Statement, is_of_server};
 use delphinus_state::SessionState;
 use delphinus_telemetry::{ClusterCounters, Wait};
 use delphinus_topology::ClusterId;
@@ -40,10 +46,12 @@ use crate::hold::Held;
 use crate::state::Wanted;
 use crate::statements::ClientStatement;
 
-pub(crate) use keeping::Keeping;
+pub(crate) use keeping::{Giver, Keeping};
+pub(crate) use refresh::{Means, Refresh};
+pub(crate) use shortcut::{Shortcut, shortcut_of};
 
-/// How long a statement waits for the same question of another session to be answered, before it asks, too.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// How often a statement that waits for the answer to another session's question looks whether its session is to end.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Capabilities that change nothing about an answer: how it is carried, and how the client has logged in.
 const CARRIAGE: Capabilities = Capabilities::of(&[
@@ -62,11 +70,33 @@ const CARRIAGE: Capabilities = Capabilities::of(&[
 /// The answers that are kept, as the sessions of one worker get them and add to them.
 pub(crate) struct Answers {
     pub(crate) cache: Arc<Cache>,
-    /// Questions that sessions of this worker are asking, whose answers are to be kept.
-    pub(crate) flights: Flights<Notify>,
     pub(crate) counters: Arc<ClusterCounters>,
     pub(crate) memory: Account,
     pub(crate) cluster: ClusterId,
+    /// Where questions are written to be looked for, and how many refreshes are on their way.
+    pub(crate) scratch: RefCell<Vec<u8>>,
+    pub(crate) refreshes: Cell<usize>,
+    /// Its number among those who count.
+    pub(crate) place: usize,
+    /// The last shortcut: answers that differ in nothing else share one.
+    last_shortcut: RefCell<Option<Arc<Shortcut>>>,
+}
+
+/// What is wanted of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wanting {
+    /// How old it may be.
+    pub ttl: Duration,
+    /// The rule that wants it kept; `None`: a hint, or a setting of the session.
+    pub rule: Option<Arc<str>>,
+    /// Which ones are kept.
+    pub terms: CacheTerms,
+}
+
+impl Wanting {
+    fn age(&self) -> Age {
+        Age { ttl: self.ttl, soft_ttl_pct: self.terms.soft_ttl_pct }
+    }
 }
 
 /// Who asks, and what the answer depends on beside the question.
@@ -75,22 +105,54 @@ pub(crate) struct Asking<'a> {
     pub want: &'a SessionState,
     pub capabilities: Capabilities,
     /// Where the answer is wanted from.
-    pub place: &'a str,
+    pub place: &'a [u8],
 }
 
-/// What the cache says to a question.
+/// Whether an answer that is kept may be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fitness {
+    Fit,
+    /// It may lack what its session has to find.
+    Behind,
+    /// A table that it reads was written since.
+    Written,
+}
+
+/// What the cache has for a question.
+pub(crate) enum Looked {
+    /// This answer; `is_due`: it has to be asked for anew, without the client.
+    Has { kept: Arc<Kept>, is_due: bool },
+    /// None to this question; and what counts its like.
+    HasNot(Key, Arc<Tally>),
+}
+
+/// What is known once a question has been waited for that had no answer.
 pub(crate) enum Consulted {
     /// This.
-    Knows(Answer),
+    Knows(Arc<Kept>),
     /// The answer that follows is to be kept.
     Wants(Box<Keeping>),
     /// Nothing, and there is no room for an answer.
     Nothing,
+    /// The session has been killed while it waited.
+    Killed,
 }
 
 impl Answers {
-    /// Everything that the answer depends on.
-    pub(crate) fn key(&self, asking: &Asking<'_>, command: Command<'_>) -> Key {
+    /// With nothing on its way.
+    pub(crate) fn new(
+        cache: Arc<Cache>,
+        counters: Arc<ClusterCounters>,
+        memory: Account,
+        cluster: ClusterId,
+    ) -> Self {
+        let (scratch, refreshes, last_shortcut) = Default::default();
+        let place = cache.tallies.place();
+        Self { cache, counters, memory, cluster, scratch, refreshes, place, last_shortcut }
+    }
+
+    /// Writes everything that the answer depends on.
+    fn write_key(&self, out: &mut Vec<u8>, asking: &Asking<'_>, command: Command<'_>) {
         let identity = &asking.held.identity;
         let told = match (identity.client_ip, identity.attributes.as_bytes()) {
             (None, b"") => Vec::new(),
@@ -103,50 +165,126 @@ impl Answers {
             told: &told,
             capabilities: asking.capabilities.0 & !CARRIAGE.0,
         };
-        Key::new(&asker, &settings(asking.want), asking.place.as_bytes(), command)
+        Key::write(out, (&asker, &settings(asking.want), asking.place), command);
     }
 
-    /// Looks for an answer that is there, is young enough and may be given to this session. Where another session asks the same
-    /// already, its answer is waited for.
+    /// The same as a key.
+    pub(crate) fn key(&self, asking: &Asking<'_>, command: Command<'_>) -> Key {
+        let mut key = self.scratch.borrow_mut();
+        self.write_key(&mut key, asking, command);
+        Key::from(&key[..])
+    }
+
+    /// Looks for an answer that is there, is young enough and may be given to this session; whether it has to be asked for anew, without
+    /// the client. An error is the question, which has no such answer.
+    pub(crate) fn look(
+        &self,
+        asking: &Asking<'_>,
+        command: Command<'_>,
+        wanting: &Wanting,
+        fitness: impl Fn(&Origin) -> Fitness,
+    ) -> Result<(Arc<Kept>, bool), Key> {
+        let mut key = self.scratch.borrow_mut();
+        self.write_key(&mut key, asking, command);
+        match self.find(&key, wanting, &fitness) {
+            Some((kept, is_aging)) => {
+                let is_due = is_aging && kept.is_first_to_renew();
+                kept.count_hit(self.place, is_aging);
+                Ok((kept, is_due))
+            }
+            None => Err(Key::from(&key[..])),
+        }
+    }
+
+    /// An answer, and whether it will soon be too old.
+    fn find(
+        &self,
+        key: &[u8],
+        wanting: &Wanting,
+        fitness: &impl Fn(&Origin) -> Fitness,
+    ) -> Option<(Arc<Kept>, bool)> {
+        let counters = &self.counters;
+        let counter = match self.cache.find((key, wanting.rule.as_deref()), wanting.age(), rt::now()) {
+            Found::Fresh { kept, is_aging } => match fitness(&kept.answer.origin) {
+                Fitness::Fit => {
+                    counters.cache_hits.increment();
+                    return Some((kept, is_aging));
+                }
+                Fitness::Behind => {
+                    kept.tally.count(Event::Behind);
+                    &counters.cache_behind
+                }
+                Fitness::Written => {
+                    self.cache.end((key, wanting.rule.as_deref()), &kept);
+                    &counters.cache_written
+                }
+            },
+            Found::Expired => &counters.cache_expired,
+            Found::Nothing => &counters.cache_misses,
+        };
+        counter.increment();
+        None
+    }
+
+    /// Waits where another session asks the same already; else the answer that follows is to be kept.
     pub(crate) async fn consult(
         &self,
-        key: Key,
-        ttl: Duration,
-        may_be_given: impl Fn(&Origin) -> bool,
-        spent: &Rc<Spent>,
+        (key, wanting, tally): (Key, Wanting, Arc<Tally>),
+        fitness: impl Fn(&Origin) -> Fitness,
+        patience: Duration,
+        (spent, is_killed): (&Rc<Spent>, impl Fn() -> bool),
     ) -> Consulted {
-        if let Some(answer) = self.look_up(&key, ttl, &may_be_given) {
-            return Consulted::Knows(answer);
-        }
+        tally.count(Event::Miss);
         // It is kept here, and with those that wait.
         let Some(room) = self.memory.take(Owner::Cache, 2 * key.size()) else { return Consulted::Nothing };
-        let flight = match self.flights.begin(&key, Notify::notify_waiters) {
+        let flight = match self.cache.flights.begin(&key) {
             Takeoff::First(flight) => Some(flight),
             Takeoff::Alone => None,
-            Takeoff::Wait(landed) => {
+            Takeoff::Wait(landing) => {
                 self.counters.cache_waits.increment();
-                let _timed = Timed::by(Wait::Flight, spent);
-                rt::timeout(LONGEST_WAIT, landed.notified()).await;
-                if let Some(answer) = self.look_up(&key, ttl, &may_be_given) {
-                    return Consulted::Knows(answer);
+                let timed = Timed::by(Wait::Flight, spent);
+                let has_landed = wait(landing, patience, &is_killed).await;
+                drop(timed);
+                if is_killed() {
+                    return Consulted::Killed;
+                }
+                if has_landed && let Some((kept, _)) = self.find(key.borrow(), &wanting, &fitness) {
+                    tally.count(Event::Coalesced);
+                    kept.count_hit(self.place, false);
+                    return Consulted::Knows(kept);
                 }
                 None
             }
         };
-        let limit = usize::try_from(self.cache.limits().max_entry_bytes).unwrap_or(usize::MAX);
-        let transcript = Transcript::new(limit);
-        Consulted::Wants(Box::new(Keeping { key, ttl, transcript, room, origin: None, flight }))
+        Consulted::Wants(Box::new(self.to_keep(key, (wanting, tally), (room, flight))))
     }
 
-    fn look_up(&self, key: &Key, ttl: Duration, may_be_given: &impl Fn(&Origin) -> bool) -> Option<Answer> {
-        let (found, counter) = match self.cache.find(key, ttl, rt::now()) {
-            Found::Fresh(answer) if may_be_given(&answer.origin) => (Some(answer), &self.counters.cache_hits),
-            Found::Fresh(_) => (None, &self.counters.cache_behind),
-            Found::Expired => (None, &self.counters.cache_expired),
-            Found::Nothing => (None, &self.counters.cache_misses),
-        };
-        counter.increment();
-        found
+    /// The answer to this is to be kept.
+    fn to_keep(
+        &self,
+        key: Key,
+        (wanting, tally): (Wanting, Arc<Tally>),
+        (room, flight): (Permit, Option<Flight>),
+    ) -> Keeping {
+        let limit = usize::try_from(self.cache.max_entry_bytes()).unwrap_or(usize::MAX);
+        let (transcript, flushes) = (Transcript::new(limit), self.cache.flushes());
+        let (depends, giver) = (None, Giver::default());
+        let (origin, beside) = (None, None);
+        Keeping { key, wanting, tally, transcript, room, origin, flushes, beside, flight, depends, giver }
+    }
+}
+
+/// Waits for somebody else's answer, but not beyond the limit, nor for a session that is to end. True if it has come to an end.
+async fn wait(mut landing: Landing, patience: Duration, is_killed: &impl Fn() -> bool) -> bool {
+    let until = rt::now() + patience;
+    loop {
+        let left = until.saturating_duration_since(rt::now());
+        if left.is_zero() || is_killed() {
+            return false;
+        }
+        if rt::timeout(left.min(LOOK), &mut landing).await.is_some() {
+            return true;
+        }
     }
 }
 
@@ -158,6 +296,12 @@ impl Steering {
         }
     }
 
+    /// True if the client may have this answer, which is kept, however its result is limited.
+    #[inline]
+    pub(crate) fn may_give(&self, kept: &Kept) -> bool {
+        self.cap.as_ref().is_none_or(|cap| cap.has_room_for(kept.answer.bytes.len() as u64))
+    }
+
     /// What passes is not what others may see.
     pub(crate) fn keep_nothing(&mut self) {
         if let Some(keeping) = &mut self.keeping {
@@ -165,25 +309,35 @@ impl Steering {
         }
     }
 
-    /// For how long the answer may be kept, where that is asked for.
-    pub(crate) fn cache_ttl(&self) -> Option<Duration> {
+    /// For how long the answer may be kept, and how, where that is asked for; `usual`: how, where no rule says it.
+    pub(crate) fn keeps(&self, usual: CacheTerms) -> Option<Wanting> {
         match self.cache {
-            Some(CacheWish::TtlMs(ttl @ 1..)) => Some(Duration::from_millis(ttl)),
+            Some(CacheWish::TtlMs(ttl @ 1..)) => {
+                let (rule, terms) = match self.cache_rule.as_deref() {
+                    Some((rule, terms)) => (Some(rule.clone()), *terms),
+                    None => (None, usual),
+                };
+                Some(Wanting { ttl: Duration::from_millis(ttl.into()), rule, terms })
+            }
             _ => None,
         }
     }
 
     /// Where an answer is wanted from: who wants the primary's does not get a replica's.
-    pub(crate) fn cache_place(&self, mode: ListenerMode) -> String {
-        let place = match self.asked_place() {
-            None => String::new(),
-            Some(Asked::Hint(place) | Asked::Rule(place)) => match place {
-                RulePlace::Primary => "primary".to_owned(),
-                RulePlace::Replica => "replica".to_owned(),
-                RulePlace::Among(ids) => format!("{ids:?}"),
-            },
+    pub(crate) fn cache_place(&self, mode: ListenerMode) -> Cow<'static, [u8]> {
+        let by_listener: &[u8] = match mode {
+            ListenerMode::Split => b"split ",
+            ListenerMode::ReadOnly => b"read only ",
+            ListenerMode::ReadWrite => b"read write ",
         };
-        format!("{mode:?} {place}")
+        match self.asked_place() {
+            None => by_listener.into(),
+            Some(Asked::Hint(place) | Asked::Rule(place)) => match place {
+                RulePlace::Primary => [by_listener, b"primary"].concat().into(),
+                RulePlace::Replica => [by_listener, b"replica"].concat().into(),
+                RulePlace::Among(ids) => [by_listener, format!("{ids:?}").as_bytes()].concat().into(),
+            },
+        }
     }
 }
 
@@ -207,6 +361,8 @@ pub(crate) fn why_not_cached(
     } else if state.lex.limits_rows(&state.want.vars) {
         // FOUND_ROWS() is not the number of rows sent then.
         Some("the session has set sql_select_limit")
+    } else if state.want.schema.as_deref().is_some_and(is_of_server) {
+        Some("the current schema is the server's own")
     } else if level == Consistency::Global {
         Some("nothing that is kept is sure to have everything")
     } else {
@@ -224,17 +380,22 @@ pub(crate) fn execution<'a>(
     if found.has_long_data.is_set() || found.has_cursor.is_set() || found.is_large() || is_untold {
         return None;
     }
-    // Behind the id: flags, the number of iterations and of parameters, and who of them is NULL.
-    let (nulls, values) = match params {
+    let (nulls, values) = values(payload, params);
+    let prepared_in = settings(found.key.state());
+    let types = if params.is_some() { &found.types[..] } else { &[] };
+    Some(Command::Execute { text: found.key.text(), prepared_in, types, nulls, values })
+}
+
+/// What an execution says before its types and behind them: flags, the number of iterations and of parameters, and who of them is
+/// NULL; and the values.
+pub(crate) fn values<'a>(payload: &'a [u8], params: Option<&ExecuteParams>) -> (&'a [u8], &'a [u8]) {
+    match params {
         None => (&payload[5..], &[][..]),
         Some(ExecuteParams { types_flag_at, types }) => {
             let values_at = types.as_ref().map_or(types_flag_at + 1, |types| types.end);
             (&payload[5..*types_flag_at], &payload[values_at..])
         }
-    };
-    let prepared_in = settings(found.key.state());
-    let types = if params.is_some() { &found.types[..] } else { &[] };
-    Some(Command::Execute { text: found.key.text(), prepared_in, types, nulls, values })
+    }
 }
 
 /// The settings that answers depend on.

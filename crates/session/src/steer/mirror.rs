@@ -21,11 +21,10 @@ use delphinus_state::SessionState;
 use delphinus_telemetry::{ClusterCounters, WaitCell};
 use delphinus_wire::response::Status;
 
-use self::asked::{NotAnswered, exchange};
 use crate::hold::Held;
 use crate::state::Wanted;
 
-pub(crate) use self::asked::Asked;
+pub(crate) use self::asked::{Asked, exchange};
 
 /// So many copies of one worker may wait or run.
 const MOST: usize = 1000;
@@ -216,16 +215,14 @@ async fn run(mirrors: &Mirrors, copied: &Copied) -> Result<(), String> {
     checkout.note(Doing::Sending);
     let command = match copied.asked.command(&mut checkout, (want, &memory)).await {
         Ok(command) => command,
-        Err(NotAnswered::Refused(why)) => {
-            checkout.release();
-            return Err(why);
-        }
-        Err(NotAnswered::Broken(why)) => return Err(why),
+        Err(not_answered) => return Err(not_answered.leave(checkout)),
     };
     checkout.note(Doing::Running);
     let began = checkout.connection().begin_question();
-    let response =
-        exchange(&mirrors.buffers, &mut checkout, &command).await.map_err(|error| error.to_string())?;
+    let capabilities = checkout.connection().capabilities;
+    let response = exchange(&mirrors.buffers, &mut checkout, (&command, capabilities), |_| {})
+        .await
+        .map_err(|error| error.to_string())?;
     if let Some(began) = began {
         let (error, rows) = (response.error.unwrap_or(0), response.rows);
         let (origin, payload, text) = (Origin::Mirror, &*command, copied.asked.executed_text());

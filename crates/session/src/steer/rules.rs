@@ -40,8 +40,8 @@ impl Steering {
             self.asked = rule.then.consistency;
         }
         if let (None, Some(ttl)) = (self.cache, rule.then.cache_ttl) {
-            let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-            self.cache = Some(CacheWish::TtlMs(ttl_ms));
+            self.cache = Some(CacheWish::of_ms(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)));
+            self.cache_rule = Some(Box::new((rule.name.clone(), rule.then.cache_terms)));
         }
         Ok(())
     }

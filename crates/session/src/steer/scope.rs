@@ -99,6 +99,7 @@ impl Steering {
             behind: &[],
             wish: self.wish(),
             scope: self.scope(statement, around),
+            text: self.text,
         }
     }
 }

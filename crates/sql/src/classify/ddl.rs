@@ -5,24 +5,21 @@
 
 use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Watch, Why};
 use crate::Risks;
+use crate::compound::skip_definer;
 use crate::event::Qualified;
-use crate::split::Boundary;
 
 impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     pub(super) fn create(&mut self) -> Class {
-        let mut boundary = Boundary::new(&self.cursor);
         self.cursor.bump();
+        if self.boundary.has_body() {
+            return self.with_body();
+        }
         while !self.cursor.at_end() {
             match self.cursor.keyword() {
                 Keyword::Temporary => return self.create_temporary(),
                 Keyword::Table => return self.create_table(),
                 Keyword::User | Keyword::Role => return self.account(),
                 Keyword::Definer => self.skip_definer(),
-                Keyword::Procedure
-                | Keyword::Function
-                | Keyword::Trigger
-                | Keyword::Event
-                | Keyword::Package => return self.with_body(&mut boundary),
                 Keyword::View
                 | Keyword::Index
                 | Keyword::Database
@@ -36,25 +33,21 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     }
 
     /// A routine, a trigger or an event: its body is stored, not run.
-    fn with_body(&mut self, boundary: &mut Boundary) -> Class {
+    fn with_body(&mut self) -> Class {
         self.refuse(Why::Ddl);
         self.effects |= Effects::IMPLICIT_COMMIT;
         // A trigger or an event runs by itself, a function by a view.
         self.risks |= Risks::UNSEEN;
-        self.skip_with(boundary);
+        self.skip_body();
         Class::OtherDdl
     }
 
     /// `DEFINER = user [@host]`
     fn skip_definer(&mut self) {
-        self.cursor.bump();
-        if self.cursor.here.is(TokenKind::Equals) {
-            self.cursor.bump();
+        let mut behind = *self.cursor;
+        skip_definer(&mut behind);
+        while self.cursor.here.start < behind.here.start {
             self.skip_token();
-            // The host is cut as a variable is.
-            if self.cursor.here.is(TokenKind::UserVariable) {
-                self.skip_token();
-            }
         }
     }
 
@@ -114,8 +107,10 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     }
 
     pub(super) fn alter(&mut self) -> Class {
-        let mut boundary = Boundary::new(&self.cursor);
         self.cursor.bump();
+        if self.boundary.has_body() {
+            return self.with_body();
+        }
         self.cursor.eat_any(&[Keyword::Online, Keyword::Offline, Keyword::Ignore]);
         if self.cursor.keyword() == Keyword::Definer {
             self.skip_definer();
@@ -125,7 +120,6 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             Keyword::User => self.alter_user(),
             Keyword::Role => self.account(),
             Keyword::Instance => self.whole(Class::Admin, Why::Admin, Effects::IMPLICIT_COMMIT),
-            Keyword::Event => self.with_body(&mut boundary),
             _ => self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT),
         }
     }
@@ -160,7 +154,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     /// `TABLE[S] [IF EXISTS] a, b.c`, also `SEQUENCE`.
     fn drop_tables(&mut self) {
         self.effects |= Effects::DROPS_TABLES;
-        self.cursor.bump();
+        self.skip_token();
         self.skip_if_exists();
         while let Some(table) = self.table_name() {
             self.drops(table);

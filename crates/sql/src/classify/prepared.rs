@@ -31,7 +31,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         } else if self.cursor.here.is_name() {
             self.emit(Event::Executes(self.cursor.here));
         }
-        self.cursor.bump();
+        self.skip_token();
         self.scan();
         Class::Execute
     }

@@ -46,7 +46,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             Keyword::Values => self.query(Class::Values),
             Keyword::Table => self.query(Class::Table),
             Keyword::With => self.with(),
-            _ => self.unknown_expression(),
+            _ => self.unknown(),
         }
     }
 }

@@ -210,6 +210,70 @@ fn hostile_sizes_are_harmless() {
     }
 }
 
+/// Where a statement ends is found in two ways, by reading what it does and without.
+#[test]
+fn both_ways_find_the_same_statements() {
+    let servers = [(Flavor::MySql, 50_744), (Flavor::MySql, 90_704), (Flavor::MariaDb, 101_119)];
+    for (flavor, server_version) in servers {
+        let options = LexOptions { flavor, server_version, ..LexOptions::default() };
+        for (sql, ends) in [
+            // Nothing that is temporary has a body.
+            ("CREATE-TEMPORARY/*!BEGIN*/SELECT;", &["SELECT"][..]),
+            ("CREATE TEMPORARY BEGIN SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]),
+            ("SET a BEGIN SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]),
+            ("COMMIT BEGIN SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]),
+            ("(BEGIN SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]),
+            // What lacks its end does not take that of the next one.
+            ("DROP TEMPORARY; SELECT 2", &["DROP TEMPORARY", "SELECT 2"]),
+            ("DROP TEMPORARY --", &["DROP TEMPORARY"]),
+            ("EXECUTE; SELECT 2", &["EXECUTE", "SELECT 2"]),
+            ("EXPLAIN FORMAT =; SELECT 2", &["=", "SELECT 2"]),
+            ("CREATE DEFINER =; SELECT 2", &["=", "SELECT 2"]),
+            // An account may be called like a kind of objects.
+            (
+                "CREATE DEFINER=user@localhost PROCEDURE p() BEGIN SELECT 1; END; SELECT 2",
+                &["END", "SELECT 2"],
+            ),
+            ("ALTER DEFINER=view EVENT e DO BEGIN SELECT 1; END; SELECT 2", &["END", "SELECT 2"]),
+            ("CREATE DEFINER=event VIEW v AS SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]),
+            // Names and parameters may be called like blocks.
+            ("CREATE PROCEDURE begin() SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]),
+            ("CREATE PROCEDURE a.begin(loop INT) SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]),
+            ("CREATE PROCEDURE p(begin INT) BEGIN SELECT 1; END; SELECT 2", &["END", "SELECT 2"]),
+            (
+                "CREATE TRIGGER begin BEFORE INSERT ON begin FOR EACH ROW SET @a=1; SELECT 2",
+                &["1", "SELECT 2"],
+            ),
+            ("ALTER PROCEDURE begin COMMENT 'a'; SELECT 2", &["'a'", "SELECT 2"]),
+        ] {
+            expect_ends(sql, options, ends);
+        }
+    }
+    let maria = LexOptions { flavor: Flavor::MariaDb, server_version: 101_119, ..LexOptions::default() };
+    for (sql, ends) in [
+        ("SET STATEMENT a=1 FOR BEGIN NOT ATOMIC SELECT 1; END; SELECT 2", &["END", "SELECT 2"]),
+        (
+            "SET STATEMENT a=f(1), b=2 FOR CREATE PROCEDURE p() BEGIN SELECT 1; END; SELECT 2",
+            &["END", "SELECT 2"],
+        ),
+        ("SET STATEMENT a=1 FOR FOR i IN 1..2 DO SELECT i; END FOR; SELECT 2", &["END FOR", "SELECT 2"]),
+        ("SET STATEMENT a=@@for BEGIN SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]),
+        ("SET STATEMENT a=1 FOR SELECT 1; SELECT 2", &["SELECT 1", "SELECT 2"]),
+    ] {
+        expect_ends(sql, maria, ends);
+    }
+}
+
+/// Both ways have it that the statements end with these.
+fn expect_ends(sql: &str, options: LexOptions, ends: &[&str]) {
+    let text = crate::SqlText::new(sql.as_bytes(), options);
+    let found: Vec<_> = text.names().statements.iter().map(|(range, _)| range.clone()).collect();
+    let parts: Vec<_> = crate::split(sql.as_bytes(), options).collect();
+    assert_eq!(found, parts, "{sql}");
+    let is_right = found.iter().zip(ends).all(|(range, end)| sql[range.clone()].ends_with(end));
+    assert!(found.len() == ends.len() && is_right, "{sql}: {found:?}");
+}
+
 fn any_options() -> impl Strategy<Value = LexOptions> {
     let charset = prop_oneof![
         Just(TextCharset::Utf8),
@@ -237,18 +301,26 @@ fn any_options() -> impl Strategy<Value = LexOptions> {
 fn any_text() -> impl Strategy<Value = Vec<u8>> {
     let pieces: Vec<&'static str> = "SELECT|SET|@a|@@|:=|=|'|\"|`|\\|/*|*/|/*!|/*!80000|--|#|\n| |(|)|,|.|;|FOR|UPDATE|INTO|BEGIN|END|CASE|IF|\
         CREATE|PROCEDURE|TEMPORARY|TABLE|DROP|WITH|AS|f|concat|GET_LOCK|LAST_INSERT_ID|1|1e|0x|x'|N'|$$|$a$|?|KILL|USE|\
-        HANDLER|OPEN|PREPARE|EXPLAIN|STATEMENT|VALUES|IN|NULL|-|+|*/;|\u{e9}|\u{3042}|\0"
+        HANDLER|OPEN|PREPARE|EXPLAIN|STATEMENT|VALUES|IN|NULL|-|+|*/;|\u{e9}|\u{3042}|\0|\
+        ALTER|DEFINER|EVENT|EXECUTE|FORMAT|LOOP|THEN|TRIGGER|USER|a:|SET STATEMENT a=1 FOR"
         .split('|')
         .collect();
     let piece = prop_oneof![
         4 => proptest::sample::select(pieces).prop_map(|piece| piece.as_bytes().to_vec()),
         1 => proptest::collection::vec(any::<u8>(), 1..4),
     ];
-    proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+    // Words that stand side by side are one.
+    let between = prop_oneof![Just(&b""[..]), Just(&b" "[..])];
+    (proptest::collection::vec(piece, 0..40), between).prop_map(|(pieces, between)| pieces.join(between))
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    // More with PROPTEST_CASES.
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(4000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn any_bytes_are_read_to_their_end(sql in any_text(), options in any_options()) {

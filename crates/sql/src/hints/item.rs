@@ -33,8 +33,44 @@ pub(super) fn after_name(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// For how long mysqlnd's cache keeps what says no more than `qc=on`, in milliseconds: `mysqlnd_qc.ttl` is 30 seconds where nobody has
+/// set it.
+const MYSQLND_TTL_MS: u64 = 30_000;
+
+/// What an annotation of ProxySQL's says about its cache: `cache_ttl=MS`, in a list with semicolons. All else in it is for ProxySQL alone.
+pub(super) fn of_annotation(comment: &[u8]) -> Option<CacheWish> {
+    memchr::memmem::find(comment, b"cache_ttl")?;
+    let value = comment.split(|byte| *byte == b';').find_map(|item| {
+        let (name, rest) = split_name(item.trim_ascii())?;
+        rest.trim_ascii_start().strip_prefix(b"=").filter(|_| name == b"cache_ttl")
+    })?;
+    std::str::from_utf8(value.trim_ascii()).ok()?.parse().ok().map(CacheWish::of_ms)
+}
+
+/// What a switch of mysqlnd's cache says, in a comment of its own, to what those before it have said: `qc=on`, `qc=off`, and
+/// `qc_ttl=SECONDS` where it is on.
+/// Source: <https://www.php.net/manual/en/mysqlnd-qc.constants.php>
+pub(super) fn of_mysqlnd(comment: &[u8], before: Option<CacheWish>) -> Option<CacheWish> {
+    let switch = comment.trim_ascii().strip_prefix(b"qc")?;
+    match switch {
+        b"=on" => Some(CacheWish::of_ms(MYSQLND_TTL_MS)),
+        b"=off" => Some(CacheWish::Never),
+        _ => {
+            let seconds = std::str::from_utf8(switch.strip_prefix(b"_ttl=")?).ok()?.parse::<u64>().ok()?;
+            before.map(|wish| match wish {
+                CacheWish::TtlMs(_) => CacheWish::of_ms(seconds.saturating_mul(1000)),
+                CacheWish::Never => CacheWish::Never,
+            })
+        }
+    }
+}
+
 /// Reads one comment, without its marks.
 pub(super) fn read_comment(comment: &[u8], found: &mut Hints) {
+    if let Some(wish) = of_annotation(comment).or_else(|| of_mysqlnd(comment, found.cache)) {
+        found.cache = Some(wish);
+        return;
+    }
     if let Some(wanted) = of_word(comment) {
         found.wanted = Some(wanted);
     } else if let Some(inside) = comment.strip_prefix(b"#") {
@@ -120,7 +156,7 @@ impl Hints {
                 consistency.is_some()
             }
             ("cache_ttl" | "cache_ttl_ms", Some(ttl)) => {
-                let ttl = ttl.parse().ok().map(CacheWish::TtlMs);
+                let ttl = ttl.parse().ok().map(CacheWish::of_ms);
                 self.cache = ttl.or(self.cache);
                 ttl.is_some()
             }

@@ -56,6 +56,32 @@ fn every_form_and_place() {
 }
 
 #[test]
+fn the_words_of_other_caches() {
+    for (sql, expected) in [
+        ("/*qc=on*/SELECT 1", Some(CacheWish::TtlMs(30_000))),
+        ("/*qc=on*//*qc_ttl=5*/SELECT 1", Some(CacheWish::TtlMs(5_000))),
+        ("/*qc=on*/ /* note */ /*qc_ttl=0*/ SELECT 1", Some(CacheWish::TtlMs(0))),
+        ("/*qc=off*/SELECT 1", Some(CacheWish::Never)),
+        ("/*qc=off*//*qc_ttl=5*/SELECT 1", Some(CacheWish::Never)),
+        // What is off unless a statement begins with its switch stays off.
+        ("/*qc_ttl=5*/SELECT 1", None),
+        ("/*qc_ttl=5s*/SELECT 1", None),
+        ("/*qc=maybe*/SELECT 1", None),
+        ("/*qc_server_id=1*/SELECT 1", None),
+        ("/* cache_ttl=500 */ SELECT 1", Some(CacheWish::TtlMs(500))),
+        ("/*cache_ttl=500*/ SELECT 1", Some(CacheWish::TtlMs(500))),
+        ("SELECT /* cache_ttl = 500 */ 1", Some(CacheWish::TtlMs(500))),
+        ("/* hostgroup=2; cache_ttl=500;query_retries=1 */ SELECT 1", Some(CacheWish::TtlMs(500))),
+        ("/* cache_ttl=500ms */ SELECT 1", None),
+        ("/* my_cache_ttl=500 */ SELECT 1", None),
+        ("/* set cache_ttl=500 if you like */ SELECT 1", None),
+        ("SELECT 1 /* cache_ttl=500 */", None),
+    ] {
+        assert_eq!(read(sql), Hints { cache: expected, ..Hints::default() }, "{sql}");
+    }
+}
+
+#[test]
 fn what_is_no_hint() {
     for sql in [
         "SELECT 1",

@@ -1,6 +1,6 @@
 //! What a response said, for those who keep the session's state.
 
-use delphinus_wire::response::{EofPacket, ErrPacket, OkPacket, PrepareOk, SessionChange, Status};
+use delphinus_wire::response::{EofPacket, ErrPacket, OkPacket, PeerAge, PrepareOk, SessionChange, Status};
 
 /// A change of the session that the server reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct Response {
     pub prepared: Option<Box<PrepareOk>>,
     /// Changes, in the order of their arrival.
     pub changes: Vec<Changed>,
+    /// How old it is, where a Delphinus had kept it.
+    pub age: Option<PeerAge>,
 }
 
 /// What the results before the last one said.
@@ -124,6 +126,10 @@ impl Response {
             self.last_insert_id = ok.last_insert_id;
         }
         if ok.changes.is_statement_id() {
+            return;
+        }
+        self.age = PeerAge::of(ok.changes);
+        if self.age.is_some() {
             return;
         }
         for change in ok.changes.iter().flatten() {

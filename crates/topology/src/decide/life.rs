@@ -44,6 +44,8 @@ pub(crate) struct Tally {
     pub(super) vouched: Option<Arc<Identity>>,
     /// Another backend has taken its place while it took writes. Why it must not be written to.
     pub(super) deposed: Option<Arc<str>>,
+    /// The proxies have agreed that another backend has its role: why it must not be written to whenever it takes writes.
+    pub(super) replaced: Option<Arc<str>>,
 }
 
 /// Whether it lives.
@@ -104,6 +106,8 @@ impl Tally {
         if answer.read_only {
             self.followed.clone_from(&answer.position);
             self.deposed = None;
+        } else if self.replaced.is_some() {
+            self.deposed.clone_from(&self.replaced);
         }
     }
 
@@ -156,7 +160,8 @@ impl Tally {
             Observation::Traffic { traffic: Traffic::Lost(_) | Traffic::ReadOnly, .. }
             | Observation::Moved { .. }
             | Observation::Listed { .. }
-            | Observation::Wish { .. } => None,
+            | Observation::Wish { .. }
+            | Observation::Replaced { .. } => None,
         }
     }
 

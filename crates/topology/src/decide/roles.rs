@@ -125,6 +125,7 @@ fn crown(next: &mut Snapshot, id: BackendId, events: &mut Vec<Event>) -> bool {
         if backend.id == id {
             backend.role = Role::Primary;
             (backend.tally.was_primary, backend.tally.deposed) = (true, None);
+            backend.tally.replaced = None;
             (backend.lag, backend.lag_source) = (None, None);
             continue;
         }
@@ -138,6 +139,39 @@ fn crown(next: &mut Snapshot, id: BackendId, events: &mut Vec<Event>) -> bool {
         }
     }
     events.push(Event::Primary { backend: id, before });
+    true
+}
+
+/// The proxies have agreed that `by` has the role of this one, which may not know it. True if a reader could see a difference.
+pub(super) fn replace(
+    next: &mut Snapshot,
+    id: BackendId,
+    (kind, by): (Kind, Option<&Arc<str>>),
+    events: &mut Vec<Event>,
+) -> bool {
+    let Some(backend) = next.backends.get_mut(id.index()) else { return false };
+    if kind != Kind::ReadOnly || backend.origin != Origin::Configured {
+        return false;
+    }
+    let Some(by) = by else {
+        let was = backend.tally.replaced.take();
+        let is_fenced = was.is_some() && backend.tally.deposed == was;
+        if is_fenced {
+            backend.tally.deposed = None;
+        }
+        return is_fenced;
+    };
+    let why: Arc<str> =
+        format!("{by} has replaced it, as the lease store says, and this one takes writes, too").into();
+    backend.tally.replaced = Some(why.clone());
+    // One that has not been asked yet is looked at when it answers.
+    if backend.facts.is_none() || backend.read_only || backend.tally.deposed.is_some() {
+        return false;
+    }
+    backend.tally.deposed = Some(why.clone());
+    if backend.role == Role::Primary {
+        dethrone(next, why, false, events);
+    }
     true
 }
 

@@ -206,6 +206,10 @@ fn an_operator_takes_a_backend_out_of_use_and_its_health_goes_on_by_itself() {
     let again = Wish::Offline { since: bench.now };
     assert_eq!(say(&mut bench, again), []);
     assert_eq!(bench.snapshot.backends[1].wish, offline, "offline since the first time");
+    let given_up = Wish::GivenUp { since: bench.now };
+    assert_eq!(say(&mut bench, given_up), wished(given_up), "nothing more is passed on");
+    assert_eq!(say(&mut bench, again), [], "and that stays so");
+    assert_eq!(bench.snapshot.backends[1].wish, given_up);
     for _ in 0..3 {
         bench.probe(1, refused());
     }
@@ -215,6 +219,38 @@ fn an_operator_takes_a_backend_out_of_use_and_its_health_goes_on_by_itself() {
     bench.probe(1, answered(true));
     assert_eq!(bench.snapshot.readable_replicas().count(), 1);
     assert_eq!(bench.see(Observation::Wish { backend: BackendId(7), at: bench.now, wish: Wish::Online }), []);
+}
+
+#[test]
+fn one_that_the_proxies_have_replaced_is_never_the_primary_until_it_has_given_up() {
+    let mut bench = Bench::new(1);
+    bench.settings.kind = Kind::ReadOnly;
+    let say = |bench: &mut Bench, by: Option<&str>| {
+        bench.see(Observation::Replaced { backend: BackendId(0), at: bench.now, by: by.map(Into::into) })
+    };
+    // A proxy that has just started knows no roles, and hears it before or after it has asked the server.
+    bench.snapshot.backends[0].role = Role::Replica;
+    say(&mut bench, Some("b1"));
+    bench.probe(0, answered(false));
+    bench.probe(1, refused());
+    assert_eq!(bench.snapshot.primary().map(|one| one.id), None);
+    assert_eq!(bench.health(0), "fenced");
+    let mut late = Bench::new(1);
+    late.settings.kind = Kind::ReadOnly;
+    late.probe(0, answered(false));
+    late.probe(1, refused());
+    assert_eq!(late.snapshot.primary().map(|one| one.id), Some(BackendId(0)));
+    say(&mut late, Some("b1"));
+    assert_eq!(late.snapshot.primary().map(|one| one.id), None);
+    // It gives up, and takes writes again by itself: it is still replaced.
+    for read_only in [true, false] {
+        bench.probe(0, answered(read_only));
+        bench.probe(0, answered(read_only));
+        assert_eq!(bench.snapshot.primary().map(|one| one.id), None);
+    }
+    say(&mut bench, None);
+    bench.probe(0, answered(false));
+    assert_eq!(bench.snapshot.primary().map(|one| one.id), Some(BackendId(0)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::errant::errant_of_replica;
 use super::plan::Wanted;
+use super::relay::Relay;
 use super::standing::{Guard, Server, Source, Standing};
 use crate::backend::BackendId;
 use crate::facts::Flavor;
@@ -17,8 +18,8 @@ pub struct Choice {
     pub lost: Option<String>,
 }
 
-/// Why `server` cannot take the role of `primary` at all.
-pub fn unfit(server: &Server, primary: &Server, servers: &[Server]) -> Option<String> {
+/// Why `server` cannot take the role of `primary` at all. One that follows a relay of that primary can.
+pub fn unfit(server: &Server, primary: &Server, (servers, relays): (&[Server], &[Relay])) -> Option<String> {
     let standing = match &server.seen {
         Ok(standing) => standing,
         Err(why) => return Some(format!("it does not answer: {why}")),
@@ -38,7 +39,7 @@ pub fn unfit(server: &Server, primary: &Server, servers: &[Server]) -> Option<St
     let following: Vec<_> = standing.sources.iter().collect();
     match following.as_slice() {
         [] => return Some("it follows nobody".to_owned()),
-        [one] if !one.is(primary) => {
+        [one] if !one.is(primary) && !is_any_relay(one, relays) => {
             return Some(format!("it follows {}:{}, not {}", one.host, one.port, primary.name));
         }
         [one] => {
@@ -57,7 +58,17 @@ pub fn unfit(server: &Server, primary: &Server, servers: &[Server]) -> Option<St
     })
 }
 
+fn is_any_relay(source: &Source, relays: &[Relay]) -> bool {
+    relays.iter().any(|relay| source.is_relay(relay))
+}
+
 fn unfit_source(source: &Source) -> Option<String> {
+    if !source.channel.is_empty() {
+        return Some(format!(
+            "it follows by the channel {}, and moves know only the one without a name",
+            source.channel
+        ));
+    }
     if !source.delay.is_zero() {
         return Some(format!("it is delayed by {} s", source.delay.as_secs()));
     }
@@ -89,7 +100,11 @@ fn unfit_version(server: &Server, standing: &Standing, servers: &[Server]) -> Op
 ///
 /// # Errors
 /// Why nobody can.
-pub fn choose(from: &Server, servers: &[Server], wanted: &Wanted) -> Result<Choice, String> {
+pub fn choose(
+    from: &Server,
+    (servers, relays): (&[Server], &[Relay]),
+    wanted: &Wanted,
+) -> Result<Choice, String> {
     let asked: Vec<_> = servers.iter().filter(|server| server.id != from.id && server.seen.is_ok()).collect();
     let mut reasons = Vec::new();
     let mut able: Vec<(&Server, &Standing)> = Vec::new();
@@ -100,7 +115,7 @@ pub fn choose(from: &Server, servers: &[Server], wanted: &Wanted) -> Result<Choi
         } else if wanted.to.is_some_and(|to| to != server.id) {
             Some("another one is wanted".to_owned())
         } else {
-            unfit_for_lost(server, standing, from, servers)
+            unfit_for_lost(server, standing, from, (servers, relays))
         };
         match refused {
             None => able.push((server, standing)),
@@ -126,11 +141,16 @@ pub fn choose(from: &Server, servers: &[Server], wanted: &Wanted) -> Result<Choi
     Ok(Choice { to: best.id, lost })
 }
 
-fn unfit_for_lost(server: &Server, standing: &Standing, from: &Server, servers: &[Server]) -> Option<String> {
+fn unfit_for_lost(
+    server: &Server,
+    standing: &Standing,
+    from: &Server,
+    (servers, relays): (&[Server], &[Relay]),
+) -> Option<String> {
     let [source] = standing.sources.as_slice() else {
         return Some("it does not follow the primary alone".to_owned());
     };
-    if !source.is(from) {
+    if !source.is(from) && !is_any_relay(source, relays) {
         return Some(format!("it follows {}:{}", source.host, source.port));
     }
     unfit_source(source).or_else(|| unfit_log(standing)).or_else(|| {
@@ -143,14 +163,18 @@ fn unfit_for_lost(server: &Server, standing: &Standing, from: &Server, servers: 
 ///
 /// # Errors
 /// Why nobody can.
-pub fn choose_next(from: &Server, servers: &[Server], wanted: &Wanted) -> Result<BackendId, String> {
+pub fn choose_next(
+    from: &Server,
+    (servers, relays): (&[Server], &[Relay]),
+    wanted: &Wanted,
+) -> Result<BackendId, String> {
     let mut reasons = Vec::new();
     let mut able: Vec<(&Server, &Standing)> = Vec::new();
     for server in servers.iter().filter(|server| server.id != from.id) {
         let refused = if wanted.never.contains(&server.id) {
             Some("the configuration says never".to_owned())
         } else {
-            unfit(server, from, servers).or_else(|| stands(server))
+            unfit(server, from, (servers, relays)).or_else(|| stands(server))
         };
         match (refused, server.standing()) {
             (None, Some(standing)) => able.push((server, standing)),
@@ -178,4 +202,4 @@ pub(super) fn stands(server: &Server) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

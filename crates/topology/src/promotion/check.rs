@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::candidate::{stands, unfit};
-use super::standing::{Guard, Server, Standing};
+use super::proof::ENDLESS;
+use super::relay::Relay;
+use super::standing::{AsSource, Guard, Server, Source, Standing};
 use crate::backend::BackendId;
 
 /// One look.
@@ -69,12 +71,18 @@ fn warn(what: impl Into<String>, advice: impl Into<String>) -> Bad {
 }
 
 /// The looks at a move from `from` to `to`. `detection`: how long it takes until a lost primary is known to be lost.
-pub fn checks(from: &Server, to: &Server, servers: &[Server], detection: Duration) -> Vec<Check> {
+pub fn checks(
+    from: &Server,
+    to: &Server,
+    (servers, relays): (&[Server], &[Relay]),
+    detection: Duration,
+) -> Vec<Check> {
     let mut looks = Looks::default();
     for server in servers {
         look_at(&mut looks, server);
+        look_at_sources(&mut looks, server, servers);
     }
-    let takes = unfit(to, from, servers).or_else(|| stands(to));
+    let takes = unfit(to, from, (servers, relays)).or_else(|| stands(to));
     looks.add(
         "candidate",
         Some(to.id),
@@ -87,8 +95,11 @@ pub fn checks(from: &Server, to: &Server, servers: &[Server], detection: Duratio
         && primary.group.is_none()
     {
         looks.add("lag", Some(to.id), lag(candidate));
-        looks.add("replicas", Some(from.id), replicas(from, to, servers));
-        looks.add("semi-sync", Some(from.id), semi_sync(from, primary, servers, detection));
+        looks.add("replicas", Some(from.id), replicas(from, to, (servers, relays)));
+        looks.add("semi-sync", Some(from.id), semi_sync(from, primary, (servers, relays), detection));
+        for relay in relays {
+            looks.add("relay", Some(from.id), relay_of(relay, from));
+        }
         events(&mut looks, from, primary);
     }
     looks.0
@@ -134,6 +145,26 @@ fn look_at(looks: &mut Looks, server: &Server) {
     }
 }
 
+/// What a move leaves alone, or does not find again.
+fn look_at_sources(looks: &mut Looks, server: &Server, servers: &[Server]) {
+    let Some(own) = server.standing() else { return };
+    if !server.follows_plainly() {
+        let what = "it follows several sources, or by a channel with a name: a move leaves it as it is";
+        looks.add(
+            "channels",
+            Some(server.id),
+            Err(warn(what, "see to its replication yourself after a move")),
+        );
+    }
+    let is_known =
+        |source: &&Source| servers.iter().any(|one| *one.host == *source.host && one.port == source.port);
+    for source in own.sources.iter().filter(|source| !is_known(source)) {
+        let what = format!("it follows {}:{}, which is the address of no backend", source.host, source.port);
+        let advice = "write the address into the configuration as replicas have it, or the other way round: a lost primary is told by it";
+        looks.add("source", Some(server.id), Err(warn(what, advice)));
+    }
+}
+
 fn lag(candidate: &Standing) -> Result<String, Bad> {
     let behind = candidate.sources.iter().filter_map(|source| source.lag).max().unwrap_or_default();
     if behind <= Duration::from_secs(1) {
@@ -145,10 +176,12 @@ fn lag(candidate: &Standing) -> Result<String, Bad> {
     ))
 }
 
-fn replicas(from: &Server, to: &Server, servers: &[Server]) -> Result<String, Bad> {
+fn replicas(from: &Server, to: &Server, (servers, relays): (&[Server], &[Relay])) -> Result<String, Bad> {
     let others = || servers.iter().filter(|server| server.id != from.id && server.id != to.id);
-    let missing: Vec<_> =
-        others().filter(|server| !server.is_attached_to(from)).map(|one| &*one.name).collect();
+    let missing: Vec<_> = others()
+        .filter(|server| !server.is_attached_to(from) && server.relay(relays).is_none())
+        .map(|one| &*one.name)
+        .collect();
     if !missing.is_empty() {
         let what = format!("{} follow the primary not, or not at the moment", missing.join(", "));
         return Err(warn(what, "they are told to follow the new primary; look at their replication"));
@@ -159,7 +192,7 @@ fn replicas(from: &Server, to: &Server, servers: &[Server]) -> Result<String, Ba
 fn semi_sync(
     from: &Server,
     primary: &Standing,
-    servers: &[Server],
+    (servers, relays): (&[Server], &[Relay]),
     detection: Duration,
 ) -> Result<String, Bad> {
     let Some(source) = primary.semi_sync.source else {
@@ -181,6 +214,12 @@ fn semi_sync(
         );
         return Err(warn(what, format!("set its time-out above {} s", detection.as_secs_f32())));
     }
+    if primary.semi_sync.gives_up_alone {
+        return Err(warn(
+            "it falls back at once when its replicas lose it, and then nothing can be proved",
+            "set rpl_semi_sync_source_wait_no_replica = ON (MariaDB: rpl_semi_sync_master_wait_no_slave)",
+        ));
+    }
     if !primary.semi_sync.is_on {
         return Err(warn(
             "the primary has fallen back to asynchronous replication",
@@ -194,11 +233,54 @@ fn semi_sync(
             server.id != from.id && server.standing().is_some_and(|one| one.semi_sync.acknowledges)
         })
         .count();
+    if !relays.is_empty() {
+        return relayed(source, ackers, relays.len());
+    }
     if ackers < source.count as usize {
         let what = format!("{ackers} replicas acknowledge, and {} are wanted", source.count);
         return Err(fail(what, "enable it on more replicas, or wait for fewer"));
     }
     Ok(format!("waits for {} of {ackers} replicas, AFTER_SYNC", source.count))
+}
+
+/// Where relays acknowledge: they alone do, and are waited for without end.
+fn relayed(source: AsSource, replicas: usize, relays: usize) -> Result<String, Bad> {
+    if source.timeout < ENDLESS {
+        let what = format!("it falls back after {} s without a relay", source.timeout.as_secs_f32());
+        return Err(warn(
+            what,
+            "set its time-out without end: rpl_semi_sync_source_timeout = 4294967295 (MariaDB: 18446744073709551615)",
+        ));
+    }
+    if replicas > 0 {
+        return Err(warn(
+            format!(
+                "{replicas} servers acknowledge, too: cutting the relays alone does not fence the primary"
+            ),
+            "set rpl_semi_sync_replica_enabled = OFF on all servers (MariaDB: rpl_semi_sync_slave_enabled)",
+        ));
+    }
+    Ok(format!("waits for {} of {relays} relays without end, AFTER_SYNC", source.count))
+}
+
+fn relay_of(relay: &Relay, primary: &Server) -> Result<String, Bad> {
+    let name = &relay.name;
+    let own = match &relay.seen {
+        Ok(own) => own,
+        Err(why) => {
+            let what = format!("{name} cannot be asked: {why}");
+            return Err(fail(what, "see that the process of the relay runs, and its HTTP door answers"));
+        }
+    };
+    if own.is_cut {
+        let what = format!("{name} is cut off, and acknowledges to nobody");
+        return Err(fail(what, format!("RELAY START {name} ADMIT the primary's uuid, if it is the primary")));
+    }
+    if !relay.goes_for(primary) || !own.is_acknowledging {
+        let what = format!("{name} does not acknowledge to {}", primary.name);
+        return Err(fail(what, "see SHOW RELAY STATUS there"));
+    }
+    Ok(format!("{name} acknowledges to {}", primary.name))
 }
 
 fn events(looks: &mut Looks, from: &Server, primary: &Standing) {
@@ -213,5 +295,52 @@ fn events(looks: &mut Looks, from: &Server, primary: &Standing) {
     );
     if primary.guard == Guard::Closed {
         looks.add("primary", Some(from.id), Err(fail("it takes no writes", "see SHOW BACKENDS")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::promotion::candidate::tests::server;
+
+    fn found(servers: &[Server], name: &str) -> Vec<(Verdict, String)> {
+        let all = checks(&servers[0], &servers[1], (servers, &[]), Duration::from_secs(4));
+        let all = all.into_iter().filter(|check| check.name == name && check.verdict != Verdict::Ok);
+        all.map(|check| (check.verdict, check.result)).collect()
+    }
+
+    #[test]
+    fn what_a_move_cannot_rely_on_is_said_before_it() {
+        let mut servers: Vec<_> = (0..3).map(|id| server(id, 5, 5)).collect();
+        let looks = ["channels", "source", "candidate"];
+        assert!(looks.iter().all(|name| found(&servers, name).is_empty()));
+        let change = |server: &mut Server, channel: &str, host: &str| {
+            let source = &mut server.seen.as_mut().unwrap().sources[0];
+            (source.channel, source.host) = (channel.into(), host.into());
+        };
+        change(&mut servers[2], "", "10.0.0.1");
+        let (verdict, text) = found(&servers, "source").remove(0);
+        assert!(verdict == Verdict::Warn && text.contains("10.0.0.1:3306"), "{text}");
+        change(&mut servers[1], "one", "db0");
+        assert_eq!(found(&servers, "channels").len(), 1);
+        assert_eq!(found(&servers, "candidate")[0].0, Verdict::Fail);
+    }
+
+    #[test]
+    fn a_primary_that_gives_up_alone_is_no_proof() {
+        let mut servers: Vec<_> = (0..2).map(|id| server(id, 5, 5)).collect();
+        let of_primary = &mut servers[0].seen.as_mut().unwrap().semi_sync;
+        let source = AsSource { count: 1, timeout: Duration::from_mins(1), is_lossless: true };
+        (of_primary.source, of_primary.clients, of_primary.is_on) = (Some(source), 1, true);
+        servers[1].seen.as_mut().unwrap().semi_sync.acknowledges = true;
+        let calm = |servers: &[Server]| {
+            let mut proof = super::super::Proof::default();
+            proof.watch(&servers[0], (servers, &[]), std::time::Instant::now());
+            proof.calm.is_some()
+        };
+        assert!(found(&servers, "semi-sync").is_empty() && calm(&servers));
+        servers[0].seen.as_mut().unwrap().semi_sync.gives_up_alone = true;
+        assert_eq!(found(&servers, "semi-sync").len(), 1);
+        assert!(!calm(&servers), "it has fallen back the moment its replicas have gone");
     }
 }

@@ -41,6 +41,18 @@ impl Plan {
         if let Some(frozen) = &self.frozen {
             line("frozen", &frozen.to_string());
         }
+        if let Some(waited) = self.waited {
+            line("waited", &written(&(Some(waited), false)));
+        }
+        if let Some(fence) = self.fence {
+            line("fence", &fence.to_string());
+        }
+        if let Some(old) = &self.old {
+            line("old", old);
+        }
+        if let Some(relayed) = &self.relayed {
+            line("relayed", &relayed.to_string());
+        }
         if let Some(parts) = &self.semi_sync {
             line("semi_sync", &parts.map(|part| written(&part)).join(","));
         }
@@ -74,8 +86,16 @@ impl Plan {
         plan.undoing = value("undoing").map(Arc::from);
         plan.is_opening = value("opening").is_some();
         plan.is_group = value("group").is_some();
+        plan.is_begun = true;
         let frozen = value("frozen").map(GtidSet::parse).transpose();
         plan.frozen = frozen.map_err(|_| bad("its GTIDs make no sense"))?.map(Arc::new);
+        if let Some(text) = value("waited") {
+            plan.waited = read(text).ok_or_else(|| bad("how the primary waited makes no sense"))?.0;
+        }
+        plan.fence = value("fence").map(str::parse).transpose().map_err(|_| bad("its fence is no number"))?;
+        plan.old = value("old").map(Arc::from);
+        let relayed = value("relayed").map(GtidSet::parse).transpose();
+        plan.relayed = relayed.map_err(|_| bad("its GTIDs make no sense"))?.map(Arc::new);
         if let Some(parts) = value("semi_sync") {
             let parts: Option<Vec<_>> = parts.split(',').map(read).collect();
             let parts = parts.and_then(|parts| <[Part; 2]>::try_from(parts).ok());
@@ -126,12 +146,20 @@ mod tests {
         let source = AsSource { count: 2, timeout: Duration::from_secs(9), is_lossless: true };
         plan.semi_sync = Some([(Some(source), false), (None, true)]);
         plan.undoing = Some("two\nlines".into());
+        plan.fence = Some(2);
+        plan.waited =
+            Some(AsSource { count: 1, timeout: Duration::from_millis(u64::MAX), is_lossless: true });
+        plan.old = Some("3e11fa47-71ca-11e1-9e33-c80aa9429562".into());
+        plan.relayed = Some(Arc::new(GtidSet::parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-4").unwrap()));
         let text = plan.journal(&servers);
         let read = Plan::of_journal(&text, &servers, Limits::default()).unwrap();
         assert_eq!((read.kind, read.from, read.to), (plan.kind, plan.from, plan.to));
         assert_eq!((read.is_opening, &read.frozen, read.semi_sync), (true, &plan.frozen, plan.semi_sync));
+        assert_eq!(read.waited, plan.waited);
+        assert_eq!((read.fence, &read.old, &read.relayed), (Some(2), &plan.old, &plan.relayed));
         assert_eq!(read.undoing.as_deref(), Some("two lines"));
         assert_eq!(read.journal(&servers), text);
+        assert!(read.is_begun && !plan.is_begun, "what was begun is not asked for again");
     }
 
     #[test]

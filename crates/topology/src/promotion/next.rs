@@ -5,6 +5,7 @@
 //! | [`take_over`] | earlier actors' connections end before anything else is done |
 //! | `give_up` | the old primary lets its transactions end, and closes |
 //! | `lose` | of a lost primary nothing more is taken, and a candidate is chosen |
+//! | `relays` | relays that acknowledge are cut off, drained, and turned to the new primary |
 //! | `promote` | whoever has the role in the end catches up, gets its replicas, and opens |
 //! | `elect` | a group does that by itself |
 
@@ -12,6 +13,7 @@ mod elect;
 mod give_up;
 mod lose;
 mod promote;
+mod relays;
 
 use std::time::Instant;
 
@@ -44,7 +46,9 @@ pub enum Waiting {
     CatchUp,
     /// The candidate applies what it has.
     Apply,
-    /// Replicas that acknowledge.
+    /// The candidate gets what the relays have.
+    Drain,
+    /// Replicas, or relays, that acknowledge.
     Ackers,
     /// The group.
     Election,
@@ -60,6 +64,7 @@ impl Waiting {
             Self::Closed => "an answer",
             Self::CatchUp => "the candidate to receive and apply everything",
             Self::Apply => "the candidate to apply what it has received",
+            Self::Drain => "the candidate to receive and apply what the relays have",
             Self::Ackers => "replicas that acknowledge to the new primary",
             Self::Election => "the group's election",
             Self::Role => "the monitor to see the new primary",

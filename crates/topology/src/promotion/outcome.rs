@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::plan::Plan;
+use super::standing::Server;
 use super::step::Step;
 use crate::backend::BackendId;
 
@@ -20,6 +21,8 @@ impl Plan {
             Step::Hold(_) | Step::GiveUp(_) => self.held = Some(now),
             Step::Release(_) => self.is_released = true,
             Step::EnableEvents { .. } => self.has_events = true,
+            Step::Cut(relay) => self.cut.push(*relay),
+            Step::Turn { relay, .. } => self.cut.retain(|cut| cut != relay),
             _ => {}
         }
     }
@@ -40,6 +43,8 @@ impl Plan {
             Step::EndPredecessor(on) => self.taken_over.push(*on),
             Step::EnableEvents { .. } => self.has_events = true,
             Step::Release(_) => self.is_released = true,
+            // Whether enough of them acknowledge is looked at before a server is opened.
+            Step::Turn { relay, .. } => self.relays_left_out.push(*relay),
             Step::Attach { on, .. } | Step::StartReplica(on) if !self.needs(*on) => {
                 self.left_out.push((*on, text));
             }
@@ -51,8 +56,61 @@ impl Plan {
         }
     }
 
+    /// It has come to an end that `next` did not choose: what the proxy's own sessions are still owed.
+    pub fn owes(&self) -> Option<Step> {
+        (self.held.is_some() && !self.is_released).then_some(Step::Release(self.from))
+    }
+
+    /// Who takes writes and has no part in this move: an earlier actor has left a plan of which nothing is true any more. A group has
+    /// chosen that one itself.
+    pub fn is_overtaken<'a>(&self, servers: &'a [Server]) -> Option<&'a Server> {
+        let has_part = |server: &Server| server.id == self.from || Some(server.id) == self.to;
+        servers.iter().find(|server| !self.is_group && server.is_open() && !has_part(server))
+    }
+
     /// True if nothing goes on without this one.
     fn needs(&self, id: BackendId) -> bool {
         self.aim() == Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::promotion::{Guard, Limits, Move, Next, Wanted, candidate, next};
+
+    #[test]
+    fn a_move_that_is_stuck_owes_its_sessions_that_they_go_on() {
+        let (now, limits) = (Instant::now(), Limits::default());
+        let server = |id| Server {
+            id: BackendId(id),
+            name: "".into(),
+            host: "".into(),
+            port: 0,
+            seen: Err("no answer".into()),
+        };
+        let servers = [server(0), server(1)];
+        let mut plan = Plan::new(Move::Switchover, BackendId(0), Wanted::default(), limits);
+        (plan.to, plan.is_opening) = (Some(BackendId(1)), true);
+        assert_eq!(plan.owes(), None, "nothing is held yet");
+        plan.done(&Step::Hold(BackendId(0)), now);
+        plan.failed(&Step::Open(BackendId(1)), "no", now);
+        plan.failed(&Step::Open(BackendId(1)), "no", now + limits.others);
+        assert!(matches!(next(&mut plan, &servers, now), Next::Stuck(_)));
+        assert_eq!(plan.owes(), Some(Step::Release(BackendId(0))));
+        plan.done(&Step::Release(BackendId(0)), now);
+        assert_eq!(plan.owes(), None);
+    }
+
+    #[test]
+    fn a_plan_is_overtaken_when_a_third_server_takes_writes() {
+        let mut servers: Vec<_> = (0..3).map(|id| candidate::tests::server(id, 5, 5)).collect();
+        let mut plan = Plan::new(Move::Switchover, BackendId(0), Wanted::default(), Limits::default());
+        plan.to = Some(BackendId(1));
+        assert!(plan.is_overtaken(&servers).is_none(), "the old primary is open as it was");
+        servers[2].seen.as_mut().unwrap().guard = Guard::Open;
+        assert_eq!(plan.is_overtaken(&servers).map(|one| one.id), Some(BackendId(2)));
+        plan.to = Some(BackendId(2));
+        assert!(plan.is_overtaken(&servers).is_none());
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use delphinus_wire::gtid::GtidSet;
 
 use super::next::Waiting;
-use super::proof::Proof;
+use super::proof::{ENDLESS, Proof};
+use super::relay::{Relay, RelayId, identity_of};
 use super::standing::{AsSource, Server};
 use super::step::Step;
 use crate::backend::BackendId;
@@ -111,6 +112,8 @@ pub struct Plan {
     pub open_transactions: usize,
     /// The roles live in a group, which elects.
     pub is_group: bool,
+    /// An earlier actor has begun it, and may have changed something: nobody can refuse it any more.
+    pub is_begun: bool,
     /// Since when sessions of this proxy are held.
     pub held: Option<Instant>,
     /// Where the connections of earlier actors are ended.
@@ -133,6 +136,20 @@ pub struct Plan {
     pub is_released: bool,
     /// Who has the role in the proxy's own view.
     pub seen_primary: Option<BackendId>,
+    /// The relays that acknowledge, as they were asked last.
+    pub relays: Vec<Relay>,
+    /// How the lost primary waited for acknowledgements, as it was seen last.
+    pub waited: Option<AsSource>,
+    /// So many of them have to be cut, and then the old primary can have nothing acknowledged; `None`: that alone is not enough.
+    pub fence: Option<usize>,
+    /// What relays call the old primary.
+    pub old: Option<Arc<str>>,
+    /// What the relays had when the old primary was cut off from them.
+    pub relayed: Option<Arc<GtidSet>>,
+    /// The relays that this actor has cut: what an earlier one said to them is of an earlier epoch.
+    pub(super) cut: Vec<RelayId>,
+    /// The relays that are not waited for any more.
+    pub(super) relays_left_out: Vec<RelayId>,
 }
 
 /// What a server does for semi-sync: as a source, and whether it acknowledges as a replica.
@@ -154,6 +171,7 @@ impl Plan {
             proof: Proof::default(),
             open_transactions: 0,
             is_group: false,
+            is_begun: false,
             held: None,
             taken_over: Vec::new(),
             cleared: Vec::new(),
@@ -165,6 +183,13 @@ impl Plan {
             events: None,
             is_released: false,
             seen_primary: None,
+            relays: Vec::new(),
+            waited: None,
+            fence: None,
+            old: None,
+            relayed: None,
+            cut: Vec::new(),
+            relays_left_out: Vec::new(),
         }
     }
 
@@ -198,9 +223,41 @@ impl Plan {
             Some((own.source, own.acknowledges))
         };
         let Some(of_new) = part(to).filter(|_| self.semi_sync.is_none()) else { return };
-        // Of one that is lost it is known from before.
-        let of_old = part(from).unwrap_or((self.proof.calm.map(|calm| calm.source), true));
+        self.note_how_it_waited();
+        let seen = self.waited;
+        // Of one that is lost it is known from before. Where relays acknowledge, servers do not begin to.
+        let mut of_old = part(from).unwrap_or((seen, self.relays.is_empty()));
+        // One that has started again may have forgotten it.
+        if from.id == to.id && !self.relays.is_empty() {
+            of_old.0 = of_old.0.or(seen);
+        }
         self.semi_sync = Some([of_old, of_new]);
+    }
+
+    /// Keeps how the lost primary waited, for the new one, and for another actor.
+    pub(super) fn note_how_it_waited(&mut self) {
+        self.waited = self.proof.calm.map(|calm| calm.source).or(self.waited);
+    }
+
+    /// The same; where it was not seen, as a server does by now that a broken move has told to, or would do by its option file. For relays:
+    /// whoever names them wants them to be waited for without end.
+    pub(super) fn learn_how_it_waited(&mut self, servers: &[Server]) {
+        self.note_how_it_waited();
+        if self.waited.is_some() || self.relays.is_empty() {
+            return;
+        }
+        let all = || servers.iter().filter_map(Server::standing).map(|standing| &standing.semi_sync);
+        let would = all().filter_map(|own| own.would_wait);
+        let mut would = would.filter(|source| source.is_lossless && source.timeout >= ENDLESS);
+        self.waited = all().find_map(|own| own.source).or_else(|| would.next());
+    }
+
+    /// Keeps what relays call the old primary.
+    pub(super) fn note_identity(&mut self, from: &Server) {
+        let said = from.standing().map(|standing| identity_of(&standing.identity));
+        let relays = || self.relays.iter().find_map(|relay| relay.standing()?.source.clone());
+        let known = said.or_else(|| self.old.clone()).or_else(|| self.proof.identity()).or_else(relays);
+        self.old = known;
     }
 
     /// Which events run on the new primary, and whether that has to be told to it.
@@ -226,7 +283,14 @@ impl Plan {
         if of_old.0.is_none() && of_new.0.is_none() {
             return Vec::new();
         }
-        let (old, new) = if self.undoing.is_some() { (of_old, of_new) } else { (of_new, of_old) };
+        let (mut old, mut new) = if self.undoing.is_some() { (of_old, of_new) } else { (of_new, of_old) };
+        if !self.relays.is_empty() {
+            // Who acknowledges stays as it was: the relays do.
+            (old.1, new.1) = (of_old.1, of_new.1);
+        }
+        if self.from == to {
+            return vec![(to, of_old)];
+        }
         vec![(self.from, old), (to, new)]
     }
 
@@ -257,7 +321,7 @@ impl Plan {
         };
         let limit = match what {
             Waiting::Transactions => self.limits.drain,
-            Waiting::CatchUp | Waiting::Apply => self.limits.catch_up,
+            Waiting::CatchUp | Waiting::Apply | Waiting::Drain => self.limits.catch_up,
             Waiting::Ackers => self.limits.ackers,
             Waiting::Closed | Waiting::Election | Waiting::Role => self.limits.others,
         };

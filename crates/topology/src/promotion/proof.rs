@@ -4,11 +4,22 @@
 //! least one has it. A replica whose receiver is stopped acknowledges nothing more. So: if that many are stopped, all that was and
 //! ever will be acknowledged is on one of them, unless the primary has fallen back to asynchronous replication. It falls back when
 //! a transaction has waited for its whole time-out, so that it has not as long as the last moment at which none can have been
-//! waiting is less than a time-out ago.
+//! waiting is less than a time-out ago. A replica that has started again may have lost what it had acknowledged (`kept`): it does not
+//! count until it has it again.
+//!
+//! Relays that acknowledge are counted with the replicas. One that was cut is as one whose receiver is stopped, and stays so. Where relays
+//! alone acknowledge, and a primary waits for them without end, [`Proof::fence`] says how many have to be cut: that holds however long
+//! ago the primary was seen, and for another actor, too.
+
+mod kept;
+mod relayed;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use self::kept::Kept;
+use self::relayed::Relayed;
+use super::relay::{Relay, identity_of};
 use super::standing::{AsSource, SemiSync, Server, Source};
 use crate::backend::BackendId;
 use crate::replication::Receiver;
@@ -24,6 +35,9 @@ pub struct Calm {
     pub strangers: usize,
 }
 
+/// A time-out that no server reaches before it is replaced or repaired. MySQL takes no longer one than 49 days.
+pub(super) const ENDLESS: Duration = Duration::from_hours(24);
+
 /// What is known of what was acknowledged.
 #[derive(Debug, Clone, Default)]
 pub struct Proof {
@@ -33,6 +47,12 @@ pub struct Proof {
     pub ackers: Vec<BackendId>,
     /// The replicas that were seen not to acknowledge.
     silent: Vec<BackendId>,
+    kept: Kept,
+    relayed: Relayed,
+    /// What relays call the primary.
+    identity: Option<Arc<str>>,
+    /// The `server_id` of those that have told it: one that cannot be asked for a moment is no stranger.
+    numbers: Vec<(BackendId, u32)>,
     /// Why it cannot be proved, once somebody has tried.
     pub why_not: Option<Arc<str>>,
     /// What the primary said last, and when.
@@ -40,11 +60,17 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Takes in what the primary said at `at`, with the replicas that follow it.
-    pub fn watch(&mut self, primary: &Server, servers: &[Server], at: Instant) {
-        let Some(now) = primary.standing().map(|standing| &standing.semi_sync) else { return };
+    /// Takes in what the primary said at `at`, with the replicas that follow it, and the relays.
+    pub fn watch(&mut self, primary: &Server, (servers, relays): (&[Server], &[Relay]), at: Instant) {
+        let Some(standing) = primary.standing() else { return };
+        let now = &standing.semi_sync;
+        self.identity = Some(identity_of(&standing.identity));
+        self.relayed.watch(standing, relays);
         for server in servers.iter().filter(|server| server.id != primary.id) {
             let Some(own) = server.standing() else { continue };
+            self.numbers.retain(|(id, _)| *id != server.id);
+            self.numbers.push((server.id, own.identity.number));
+            self.kept.watch(standing, server, at);
             let acknowledges = own.semi_sync.acknowledges && server.points_to(primary);
             let (list, other) = if acknowledges {
                 (&mut self.ackers, &mut self.silent)
@@ -60,22 +86,37 @@ impl Proof {
             }
         }
         let before = self.last.replace((at, now.clone()));
-        let Some(source) = now.source.filter(|_| now.is_on && now.clients > 0) else {
+        let waits = |source: &AsSource| {
+            let has_clients = now.clients > 0 || source.timeout >= ENDLESS;
+            now.is_on && has_clients && !now.gives_up_alone
+        };
+        let Some(source) = now.source.filter(waits) else {
             self.calm = None;
             return;
         };
         // Acknowledgements come in the order of the log: whoever waits now has begun after the last look, if there was one since.
-        let since = if now.waiting == 0 {
+        // One that waits without end has not given up, whoever waits there.
+        let since = if now.waiting == 0 || source.timeout >= ENDLESS {
             Some(at)
         } else {
             let same_run = before.filter(|(_, before)| before.is_on && before.falls == now.falls);
             same_run.filter(|(_, before)| now.acknowledged > before.acknowledged).map(|(then, _)| then)
         };
         match since {
-            Some(at) => self.calm = Some(Calm { at, source, strangers: strangers(primary, servers) }),
+            Some(at) => {
+                let strangers = strangers(primary, servers.len(), (&self.numbers, relays));
+                self.calm = Some(Calm { at, source, strangers });
+            }
             None if before_fell(self.calm, source) => self.calm = None,
             None => {}
         }
+    }
+
+    /// Takes in what the replicas that follow `from`, which is lost, and the relays have got: that much they have to have as long as they
+    /// count.
+    pub fn note(&mut self, from: &Server, (servers, relays): (&[Server], &[Relay])) {
+        servers.iter().filter(|server| server.points_to(from)).for_each(|server| self.kept.note(server));
+        self.relayed.note(relays);
     }
 
     /// One that has not been asked since may acknowledge, too.
@@ -83,8 +124,27 @@ impl Proof {
         server.id != from.id && (self.ackers.contains(&server.id) || !self.silent.contains(&server.id))
     }
 
-    fn all(&self, calm: Calm, from: &Server, servers: &[Server]) -> usize {
-        servers.iter().filter(|server| self.may_acknowledge(from, server)).count() + calm.strangers
+    fn all(&self, calm: Calm, from: &Server, (servers, relays): (&[Server], &[Relay])) -> usize {
+        let replicas = servers.iter().filter(|server| self.may_acknowledge(from, server)).count();
+        replicas + relays.len() + calm.strangers
+    }
+
+    /// What relays call the primary that was watched.
+    pub(super) fn identity(&self) -> Option<Arc<str>> {
+        self.identity.clone()
+    }
+
+    /// True if this relay has less than it has had, or may have.
+    pub(super) fn has_lost(&self, relay: &Relay) -> bool {
+        self.relayed.has_lost(relay)
+    }
+
+    /// How many relays have to be cut, so that `from` can have nothing acknowledged, however long it is away; `None`: that is not known
+    /// of it, or others acknowledge, too.
+    pub fn fence(&self, from: &Server, servers: &[Server], relays: &[Relay]) -> Option<usize> {
+        let calm = self.calm.filter(|calm| calm.source.is_lossless && calm.source.timeout >= ENDLESS)?;
+        let all = self.all(calm, from, (servers, relays));
+        (!relays.is_empty() && all == relays.len()).then(|| needed(all, calm))
     }
 
     /// The primary is another one.
@@ -93,16 +153,18 @@ impl Proof {
     }
 }
 
-/// Who replicates from it and is not known. Where it does not tell who does, they are as many as acknowledge beside those that are known:
-/// servers count a connection that was lost for a while.
-fn strangers(primary: &Server, servers: &[Server]) -> usize {
+/// Who replicates from it and is none of `count` servers, whose numbers are `numbers`, and no relay. Where it does not tell who does, they
+/// are as many as acknowledge beside those that are known: servers count a connection that was lost for a while.
+fn strangers(primary: &Server, count: usize, (numbers, relays): (&[(BackendId, u32)], &[Relay])) -> usize {
     let Some(own) = primary.standing() else { return 0 };
     let known = |number: &u32| {
-        servers.iter().filter_map(Server::standing).any(|standing| standing.identity.number == *number)
+        numbers.iter().any(|(_, known)| known == number)
+            || own.identity.number == *number
+            || relays.iter().any(|relay| relay.number == *number)
     };
     match &own.followers {
         Some(followers) => followers.iter().filter(|number| !known(number)).count(),
-        None => (own.semi_sync.clients as usize).saturating_sub(servers.len() - 1),
+        None => (own.semi_sync.clients as usize).saturating_sub(count - 1 + relays.len()),
     }
 }
 
@@ -111,11 +173,16 @@ fn before_fell(calm: Option<Calm>, source: AsSource) -> bool {
     calm.is_some_and(|calm| calm.source != source)
 }
 
-/// Whether all that `from` has acknowledged is on replicas that have been stopped and asked.
+/// Whether all that `from` has acknowledged is on replicas that have been stopped and asked, and on relays that have been cut.
 ///
 /// # Errors
 /// Why that cannot be said.
-pub fn prove(proof: &Proof, from: &Server, servers: &[Server], now: Instant) -> Result<(), String> {
+pub fn prove(
+    proof: &Proof,
+    from: &Server,
+    (servers, relays): (&[Server], &[Relay]),
+    now: Instant,
+) -> Result<(), String> {
     let calm = proof.calm.ok_or_else(|| {
         "the primary was not seen to wait for semi-sync acknowledgements before it was lost".to_owned()
     })?;
@@ -136,15 +203,29 @@ pub fn prove(proof: &Proof, from: &Server, servers: &[Server], now: Instant) -> 
         proof.may_acknowledge(from, server)
             && sources.iter().any(|source| source.is(from) && matches!(source.receiver, Receiver::Stopped(_)))
     };
-    let stopped = servers.iter().filter(is_stopped).count();
-    let all = proof.all(calm, from, servers);
+    let is_whole = |server: &&Server| proof.kept.is_whole(server, now);
+    let (whole, anew): (Vec<_>, Vec<_>) = servers.iter().filter(is_stopped).partition(is_whole);
+    let is_cut = |relay: &&Relay| relay.is_shut_for(proof.identity.as_deref());
+    let (cut, lacking): (Vec<_>, Vec<_>) =
+        relays.iter().filter(is_cut).partition(|relay| proof.relayed.is_whole(relay));
+    let all = proof.all(calm, from, (servers, relays));
     let needed = needed(all, calm);
-    if stopped < needed {
-        return Err(format!(
-            "{stopped} of the {all} replicas that may have acknowledged can be asked, and {needed} are needed"
-        ));
+    let asked = whole.len() + cut.len();
+    if asked >= needed {
+        return Ok(());
     }
-    Ok(())
+    let names = anew.iter().map(|server| &*server.name).chain(lacking.iter().map(|relay| &*relay.name));
+    let names: Vec<&str> = names.collect();
+    let anew = match names.as_slice() {
+        [] => String::new(),
+        names => format!(
+            "; {} started a short while ago and may have lost what it had received and not applied",
+            names.join(", ")
+        ),
+    };
+    Err(format!(
+        "{asked} of the {all} replicas and relays that may have acknowledged can be asked, and {needed} are needed{anew}"
+    ))
 }
 
 fn needed(all: usize, calm: Calm) -> usize {
@@ -159,7 +240,8 @@ fn needed(all: usize, calm: Calm) -> usize {
 pub(super) fn is_still_shut(
     proof: &Proof,
     (from, to): (&Server, &Server),
-    servers: &[Server],
+    (servers, relays): (&[Server], &[Relay]),
+    now: Instant,
 ) -> Result<(), String> {
     let Some(calm) = proof.calm else { return Ok(()) };
     let is_shut = |server: &&Server| {
@@ -168,13 +250,15 @@ pub(super) fn is_still_shut(
             sources.iter().any(|source| source.is(from) && !matches!(source.receiver, Receiver::Stopped(_)))
         };
         proof.may_acknowledge(from, server)
+            && proof.kept.was_whole(server, now)
             && sources.is_some_and(|sources| !gets(sources))
             && (server.id == to.id || server.points_to(to) || server.points_to(from))
     };
-    let shut = servers.iter().filter(is_shut).count();
-    let all = proof.all(calm, from, servers);
+    let cut = relays.iter().filter(|relay| relay.is_shut_for(proof.identity.as_deref())).count();
+    let shut = servers.iter().filter(is_shut).count() + cut;
+    let all = proof.all(calm, from, (servers, relays));
     if shut >= needed(all, calm) {
         return Ok(());
     }
-    Err(format!("{shut} of the {all} replicas that may acknowledge to {} can be asked", from.name))
+    Err(format!("{shut} of the {all} replicas and relays that may acknowledge to {} can be asked", from.name))
 }

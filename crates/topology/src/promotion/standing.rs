@@ -43,6 +43,13 @@ impl Server {
         self.standing().is_some_and(|own| own.sources.iter().any(gets))
     }
 
+    /// True unless it follows several sources, or one by a channel with a name: no step of a move is about these.
+    pub fn follows_plainly(&self) -> bool {
+        let is_plain =
+            |sources: &[Source]| sources.len() < 2 && sources.iter().all(|one| one.channel.is_empty());
+        self.standing().is_none_or(|own| is_plain(&own.sources))
+    }
+
     /// True if it could be asked and takes writes.
     pub fn is_open(&self) -> bool {
         self.standing().is_some_and(|own| own.guard == Guard::Open)
@@ -59,6 +66,8 @@ pub struct Standing {
     pub version: u32,
     /// Which server it is.
     pub identity: Identity,
+    /// For how long it has run, in whole seconds.
+    pub uptime: Duration,
     /// Who may write.
     pub guard: Guard,
     /// What it has executed.
@@ -100,6 +109,7 @@ pub enum Guard {
 
 /// One source that a server follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts that a server tells")]
 pub struct Source {
     /// The name of the channel; empty for the usual one.
     pub channel: Arc<str>,
@@ -111,6 +121,8 @@ pub struct Source {
     pub identity: Identity,
     /// The thread that fetches.
     pub receiver: Receiver,
+    /// That thread looks for its source, or has stopped because it did not find it: by no human's word.
+    pub misses_it: bool,
     /// Why the thread that applies does not run, if so.
     pub applier_stopped: Option<Arc<str>>,
     /// It runs what it gets so much later.
@@ -135,9 +147,12 @@ impl Source {
 
 /// The part in semi-synchronous replication.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts that a server tells")]
 pub struct SemiSync {
     /// How it waits as a source; `None`: it does not.
     pub source: Option<AsSource>,
+    /// How it would wait, by what its variables say.
+    pub would_wait: Option<AsSource>,
     /// It acknowledges as a replica.
     pub acknowledges: bool,
     /// Replicas that acknowledge to it by now.
@@ -150,6 +165,8 @@ pub struct SemiSync {
     pub waiting: u64,
     /// Transactions that were acknowledged.
     pub acknowledged: u64,
+    /// As a source it falls back at once when too few replicas are connected (`wait_no_replica = OFF`).
+    pub gives_up_alone: bool,
 }
 
 /// How a source waits.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::BackendId;
+use crate::promotion::relay::RelayId;
 use crate::promotion::standing::AsSource;
 
 /// One act.
@@ -55,12 +56,31 @@ pub enum Step {
     Open(BackendId),
     /// The group makes it its primary.
     Elect(BackendId),
+    /// This relay acknowledges to nobody any more, also after a restart.
+    Cut(RelayId),
+    /// A server follows a relay, for what the lost primary has written.
+    Drain {
+        /// Which server.
+        on: BackendId,
+        /// Whom it follows.
+        relay: RelayId,
+    },
+    /// A relay follows a server and acknowledges to it from now on. A word that was said before another cut changes nothing.
+    Turn {
+        /// Which relay.
+        relay: RelayId,
+        /// To whom.
+        to: BackendId,
+        /// In which of the relay's epochs that was decided.
+        epoch: u64,
+    },
 }
 
 impl Step {
-    /// Where it is done.
-    pub fn on(&self) -> BackendId {
+    /// The server where it is done, or whom it is about in the proxy; `None`: it is done at a relay.
+    pub fn on(&self) -> Option<BackendId> {
         match self {
+            Self::Cut(_) | Self::Turn { .. } => None,
             Self::EndPredecessor(on)
             | Self::Hold(on)
             | Self::GiveUp(on)
@@ -75,7 +95,16 @@ impl Step {
             | Self::Attach { on, .. }
             | Self::Detach(on)
             | Self::Open(on)
-            | Self::Elect(on) => *on,
+            | Self::Elect(on)
+            | Self::Drain { on, .. } => Some(*on),
+        }
+    }
+
+    /// The relay where it is done, if that is one.
+    pub fn at_relay(&self) -> Option<RelayId> {
+        match self {
+            Self::Cut(relay) | Self::Turn { relay, .. } => Some(*relay),
+            _ => None,
         }
     }
 
@@ -97,6 +126,9 @@ impl Step {
             Self::Detach(_) => "stop following",
             Self::Open(_) => "take writes",
             Self::Elect(_) => "elect",
+            Self::Cut(_) => "cut the relay",
+            Self::Drain { .. } => "drain the relay",
+            Self::Turn { .. } => "have the relay acknowledge",
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Fitness, Floating, Holders, Peer, Vip, VipRole};
+use super::{Floating, Holders, Peer, Vip, VipRole};
 
 /// What the choice depends on.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +75,7 @@ impl<'a> Group<'a> {
     /// The member that an operator has named, if it can have it.
     fn of_operator(&self, vip: &'a Vip) -> Option<&'a Peer> {
         let name = self.facts.preferred.get(&vip.name)?;
-        let peer = self.peer(name).filter(|peer| is_fit(vip.role, peer.fitness))?;
+        let peer = self.peer(name).filter(|peer| is_fit(vip, peer))?;
         let is_held = self.facts.held.get(&vip.name) == Some(name);
         (is_held || !self.facts.is_frozen).then_some(peer)
     }
@@ -89,7 +89,7 @@ impl<'a> Group<'a> {
                 && self.facts.peers.iter().any(|peer| peer.fitness.is_primary());
             return (!is_elsewhere).then_some(holder);
         }
-        (is_fit(vip.role, holder.fitness) && self.has_room(vip, holder)).then_some(holder)
+        (is_fit(vip, holder) && self.has_room(vip, holder)).then_some(holder)
     }
 
     /// Of those that can have it, the one with the fewest; of a replica's, the primary if no replica can.
@@ -98,7 +98,7 @@ impl<'a> Group<'a> {
             return None;
         }
         let stand_in = matches!(vip.role, VipRole::Replica(_))
-            .then(|| self.facts.peers.iter().find(|peer| peer.fitness.is_primary()))
+            .then(|| self.facts.peers.iter().find(|peer| peer.fitness.is_primary() && peer.can_have(vip)))
             .flatten();
         let stands_in = stand_in.is_some_and(|peer| self.facts.held.get(&vip.name) == Some(&peer.name));
         // What the primary stands in for goes back only to a replica that has come to stay.
@@ -106,9 +106,8 @@ impl<'a> Group<'a> {
     }
 
     fn idlest(&self, vip: &Vip, only_steady: bool) -> Option<&'a Peer> {
-        let can = |peer: &&Peer| {
-            is_fit(vip.role, peer.fitness) && self.has_room(vip, peer) && (peer.is_steady || !only_steady)
-        };
+        let can =
+            |peer: &&Peer| is_fit(vip, peer) && self.has_room(vip, peer) && (peer.is_steady || !only_steady);
         self.facts.peers.iter().filter(can).min_by_key(|peer| (self.load(peer), &peer.name))
     }
 
@@ -121,7 +120,7 @@ impl<'a> Group<'a> {
             let Some(name) = wanted.get(&vip.name).cloned() else { continue };
             let (Some(from), Some(to)) = (self.peer(&name), self.idlest(vip, true)) else { continue };
             let is_chosen = self.facts.preferred.get(&vip.name) == Some(&name);
-            if !is_chosen && is_fit(vip.role, from.fitness) && self.load(from) >= self.load(to) + 2 {
+            if !is_chosen && is_fit(vip, from) && self.load(from) >= self.load(to) + 2 {
                 *self.loads.entry(&from.name).or_default() -= 1;
                 self.give(vip, to, wanted);
             }
@@ -141,25 +140,26 @@ impl<'a> Group<'a> {
     }
 }
 
-fn is_fit(role: VipRole, fitness: Fitness) -> bool {
-    match role {
-        VipRole::Proxy => fitness.proxy,
-        VipRole::Primary => fitness.is_primary(),
-        VipRole::Replica(_) => fitness.is_replica(),
-    }
+fn is_fit(vip: &Vip, peer: &Peer) -> bool {
+    let has_role = match vip.role {
+        VipRole::Proxy => peer.fitness.proxy,
+        VipRole::Primary => peer.fitness.is_primary(),
+        VipRole::Replica(_) => peer.fitness.is_replica(),
+    };
+    has_role && peer.can_have(vip)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Members in one line: `a:primary b:replica c:replica?` where `?` is one that has just come.
+    /// Members in one line: `a:primary b:replica-r1 c:replica?` where `?` is one that has just come, and `-r1` says what it cannot have.
     fn peers(line: &str) -> Vec<Peer> {
         let one = |word: &str| {
             let (name, fitness) = word.split_once(':').unwrap();
             let is_steady = !fitness.ends_with('?');
-            let fitness = Fitness::parse(fitness.trim_end_matches('?'));
-            Peer { name: name.into(), fitness, is_steady }
+            let words = fitness.trim_end_matches('?').replace('-', " cannot:");
+            Peer::told(name.into(), &words, is_steady)
         };
         line.split_whitespace().map(one).collect()
     }
@@ -265,6 +265,19 @@ mod tests {
         let proxies =
             Case { vips: "p1 p2", peers: "a:proxy b:proxy", preferred: "p1@a p2@a", ..Case::default() };
         assert_eq!(proxies.wanted(), "p1@a p2@a");
+    }
+
+    #[test]
+    fn what_a_host_cannot_have_goes_to_another() {
+        let proxies =
+            Case { vips: "p1 p2", peers: "a:proxy-p1 b:proxy", held: "p1@a p2@a", ..Case::default() };
+        assert_eq!(proxies.wanted(), "p1@b p2@a");
+        let alone = Case { peers: "a:proxy-p1", ..proxies };
+        assert_eq!(alone.wanted(), "p2@a", "it is nowhere rather than where it cannot be");
+        let replicas = Case { peers: "a:primary-r1 c:replica-w", held: "r2@c", ..Case::default() };
+        assert_eq!(replicas.wanted(), "r2@c w@a", "the primary does not stand in for what it cannot have");
+        let wish = Case { preferred: "p1@a", ..proxies };
+        assert_eq!(wish.wanted(), "p1@b p2@a");
     }
 
     #[test]

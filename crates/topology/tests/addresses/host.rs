@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_topology::{
-    Assigning, BootTime, Fitness, Holders, Peer, Standing, Step, Tenure, Terms, Vip, assign, step,
+    Assigning, BootTime, Fitness, Holders, Peer, Sighted, Sightings, Standing, Step, Tenure, Terms, Vip,
+    assign, step,
 };
 
 use crate::store::{Answer, Held, Question};
@@ -37,6 +38,8 @@ struct Life {
     lease: Option<u64>,
     tenure: Tenure,
     listed: BTreeMap<String, Held>,
+    /// The leases of a table.
+    sightings: Sightings,
     /// Follows from that.
     wanted: Option<Holders>,
     next: u64,
@@ -54,6 +57,7 @@ impl Life {
             lease: None,
             tenure: Tenure::new(TERMS),
             listed: BTreeMap::new(),
+            sightings: Sightings::default(),
             wanted: None,
             next: 0,
             questions: VecDeque::new(),
@@ -97,6 +101,13 @@ impl Host {
         self.kernel.retain(|_, ends| *ends + late > now);
     }
 
+    /// Another member of the group shows the table, as it is there.
+    pub(crate) fn glance(&mut self, rows: &[Sighted], now: u64) {
+        if self.process == Process::Runs {
+            self.life.sightings.some(rows, boot(now));
+        }
+    }
+
     pub(crate) fn hear(&mut self, (sent, now): (u64, u64), answer: Answer, fault: Option<Fault>) {
         if self.life.asked != Some(sent) {
             // It has given up waiting, and the connection is closed.
@@ -114,11 +125,14 @@ impl Host {
                 self.life.tenure.lost();
                 self.life.lease = None;
             }
-            Answer::Listed(keys) if keys != self.life.listed => {
-                self.life.listed = keys;
-                self.life.wanted = None;
+            Answer::Listed(keys, leases) => {
+                self.life.sightings.all(&leases, boot(now));
+                if keys != self.life.listed {
+                    self.life.listed = keys;
+                    self.life.wanted = None;
+                }
             }
-            Answer::Done | Answer::Listed(_) => {}
+            Answer::Done => {}
         }
     }
 
@@ -159,6 +173,9 @@ impl Host {
                 questions.push_back(Question::Release { key: key.clone(), epoch: held.epoch });
             }
         }
+        let own = self.life.lease;
+        let over = self.life.sightings.over(boot(now)).filter(|row| Some(row.lease) != own);
+        questions.extend(over.map(|row| Question::End { lease: row.lease, beat: row.beat }));
         questions.push_back(Question::List);
     }
 
@@ -181,7 +198,7 @@ impl Host {
     fn wanted(&self, vips: &[Vip]) -> Holders {
         let member = |(key, held): (&String, &Held)| {
             let name = key.strip_prefix("members/")?;
-            Some(Peer { name: name.into(), fitness: Fitness::parse(&held.value), is_steady: true })
+            Some(Peer::told(name.into(), &held.value, true))
         };
         let peers: Vec<_> = self.life.listed.iter().filter_map(member).collect();
         let held = |vip: &Vip| {

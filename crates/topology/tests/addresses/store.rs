@@ -1,6 +1,12 @@
-//! A lease store as etcd is one: keys that vanish with their lease, and a transaction that takes a key only where it is free.
+//! A lease store as etcd is one: keys that vanish with their lease, and a transaction that takes a key only where it is free. And one that
+//! is a table: it forgets nothing by itself, and a process that has seen a lease's beat stand still takes the lease away.
 
 use std::collections::BTreeMap;
+
+use delphinus_topology::Sighted;
+
+use crate::host::TERMS;
+use crate::world::Fault;
 
 /// A key's holder and the lease that it hangs on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +20,8 @@ pub(crate) struct Held {
 /// Time is in milliseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
+    is_table: bool,
+    /// When each ends; in a table its beat.
     leases: BTreeMap<u64, u64>,
     pub(crate) keys: BTreeMap<String, Held>,
     last: u64,
@@ -24,8 +32,20 @@ pub(crate) struct Store {
 pub(crate) enum Question {
     Grant,
     Renew(u64),
-    Claim { key: String, value: String, lease: u64 },
-    Release { key: String, epoch: u64 },
+    Claim {
+        key: String,
+        value: String,
+        lease: u64,
+    },
+    Release {
+        key: String,
+        epoch: u64,
+    },
+    /// Of a table: the lease goes if it has this beat still.
+    End {
+        lease: u64,
+        beat: u64,
+    },
     List,
 }
 
@@ -35,27 +55,45 @@ pub(crate) enum Answer {
     Granted(u64),
     Renewed(bool),
     Done,
-    Listed(BTreeMap<String, Held>),
+    /// The leases are a table's.
+    Listed(BTreeMap<String, Held>, Vec<Sighted>),
 }
 
 impl Store {
+    pub(crate) fn new(is_table: bool) -> Self {
+        Self { is_table, ..Self::default() }
+    }
+
+    pub(crate) fn is_table(&self) -> bool {
+        self.is_table
+    }
+
     /// Forgets what is over.
     pub(crate) fn expire(&mut self, now: u64) {
-        self.leases.retain(|_, ends| *ends > now);
+        if !self.is_table {
+            self.leases.retain(|_, ends| *ends > now);
+        }
         let leases = &self.leases;
         self.keys.retain(|_, held| leases.contains_key(&held.lease));
     }
 
-    pub(crate) fn answer(&mut self, question: Question, now: u64, ttl: u64) -> Answer {
+    /// The leases of a table.
+    pub(crate) fn beats(&self) -> Vec<Sighted> {
+        let all = self.leases.iter().filter(|_| self.is_table);
+        all.map(|(lease, beat)| Sighted { lease: *lease, beat: *beat, ttl: TERMS.ttl }).collect()
+    }
+
+    pub(crate) fn answer(&mut self, question: Question, now: u64, fault: Option<Fault>) -> Answer {
+        let ends = now + TERMS.ttl.as_millis() as u64;
         match question {
             Question::Grant => {
                 self.last += 1;
-                self.leases.insert(self.last, now + ttl);
+                self.leases.insert(self.last, if self.is_table { 1 } else { ends });
                 Answer::Granted(self.last)
             }
             Question::Renew(lease) => {
-                let Some(ends) = self.leases.get_mut(&lease) else { return Answer::Renewed(false) };
-                *ends = now + ttl;
+                let Some(before) = self.leases.get_mut(&lease) else { return Answer::Renewed(false) };
+                *before = if self.is_table { *before + 1 } else { ends };
                 Answer::Renewed(true)
             }
             Question::Claim { key, value, lease } => {
@@ -73,7 +111,15 @@ impl Store {
                 }
                 Answer::Done
             }
-            Question::List => Answer::Listed(self.keys.clone()),
+            Question::End { lease, beat } => {
+                let is_still = self.leases.get(&lease) == Some(&beat);
+                if self.is_table && (is_still || fault == Some(Fault::EndsAQuickerHolder)) {
+                    self.leases.remove(&lease);
+                    self.expire(now);
+                }
+                Answer::Done
+            }
+            Question::List => Answer::Listed(self.keys.clone(), self.beats()),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Hosts, the store, what is under way between them, and what goes wrong.
 
-use delphinus_topology::{Fitness, Floating, Serving, Vip, VipRole};
+use std::collections::VecDeque;
 
-use crate::host::{Host, Process, TERMS};
+use delphinus_topology::{Fitness, Floating, Serving, Sighted, Vip, VipRole};
+
+use crate::host::{Host, Process};
 use crate::rng::Rng;
 use crate::store::{Answer, Question, Store};
 
@@ -19,16 +21,24 @@ pub(crate) enum Fault {
     TakesAnEarlierLifeForItsOwn,
     /// A key that was given back is used again, because the store has not confirmed it.
     TakesBackWhatItGave,
+    /// A lease in a table is taken away whatever its beat is by then.
+    EndsAQuickerHolder,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::CountsFromTheAnswer,
         Self::KeepsForever,
         Self::GivesTheKeyBackFirst,
         Self::TakesAnEarlierLifeForItsOwn,
         Self::TakesBackWhatItGave,
+        Self::EndsAQuickerHolder,
     ];
+
+    /// It can be made only where the store is a table.
+    fn is_of_table(self) -> bool {
+        self == Self::EndsAQuickerHolder
+    }
 }
 
 /// How much a turn takes, in milliseconds.
@@ -51,11 +61,14 @@ struct World {
     slow: usize,
     to_store: Vec<(u64, usize, u64, Question)>,
     to_host: Vec<(u64, usize, u64, Answer)>,
+    /// What the members of a group have shown or show still, where the store is a table: the newest last.
+    tables: VecDeque<Vec<Sighted>>,
 }
 
 /// One history.
 pub(crate) fn play(seed: u64, fault: Option<Fault>) -> Result<(), String> {
-    let mut world = World::new(seed);
+    let is_table = fault.map_or(seed.is_multiple_of(2), Fault::is_of_table);
+    let mut world = World::new(seed, is_table);
     for turn in 0..TROUBLE + PEACE {
         if turn == TROUBLE {
             world.make_peace();
@@ -69,7 +82,7 @@ pub(crate) fn play(seed: u64, fault: Option<Fault>) -> Result<(), String> {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, is_table: bool) -> Self {
         let mut rng = Rng::new(seed);
         let floating = if rng.percent(50) { Floating::ToPrimary } else { Floating::ToAnotherReplica };
         let late = [0, 600, 1_249][rng.below(3)];
@@ -84,7 +97,7 @@ impl World {
         let mut world = Self {
             rng,
             now: 0,
-            store: Store::default(),
+            store: Store::new(is_table),
             hosts: ["a", "b", "c"].map(Host::new).into(),
             vips,
             is_cut: vec![false; 3],
@@ -92,6 +105,7 @@ impl World {
             slow,
             to_store: Vec::new(),
             to_host: Vec::new(),
+            tables: VecDeque::new(),
         };
         world.elect(0);
         world
@@ -130,13 +144,30 @@ impl World {
         self.elect(primary);
     }
 
+    /// A COMMIT on a primary without its majority waits for long, and may still be done then.
     fn delay(&mut self) -> u64 {
-        if self.rng.percent(self.slow) { self.rng.below(3_000) as u64 } else { self.rng.below(20) as u64 }
+        let most = if self.store.is_table() && self.rng.percent(10) { 12_000 } else { 3_000 };
+        if self.rng.percent(self.slow) { self.rng.below(most) as u64 } else { self.rng.below(20) as u64 }
+    }
+
+    /// Hosts see the table on other members, too, which may be behind by seconds, also while the store takes no changes.
+    fn glance(&mut self) {
+        self.tables.push_back(self.store.beats());
+        if self.tables.len() > 60 {
+            self.tables.pop_front();
+        }
+        for at in 0..self.hosts.len() {
+            if self.store.is_table() && self.rng.percent(20) {
+                let behind = self.rng.below(self.tables.len());
+                self.hosts[at].glance(&self.tables[behind], self.now);
+            }
+        }
     }
 
     fn turn(&mut self, fault: Option<Fault>) {
         self.now += TURN;
         self.store.expire(self.now);
+        self.glance();
         self.deliver(fault);
         for at in 0..self.hosts.len() {
             self.hosts[at].kernel_looks(self.now, self.late);
@@ -155,7 +186,7 @@ impl World {
         let mut come: Vec<_> = come;
         come.sort_by_key(|(arrives, ..)| *arrives);
         for (arrives, at, sent, question) in come {
-            let answer = self.store.answer(question, arrives, TERMS.ttl.as_millis() as u64);
+            let answer = self.store.answer(question, arrives, fault);
             if !self.is_cut[at] {
                 let back = arrives + self.delay();
                 self.to_host.push((back, at, sent, answer));

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Server as Seen, Standing, Step, Wanted, errant,
-    next,
+    Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Relay, RelayStanding, Server as Seen, Standing,
+    Step, Wanted, errant, identity_of, next,
 };
 
 use crate::fault::Fault;
+use crate::relay;
 use crate::world::{TICK, World};
 
 /// A statement on its way.
@@ -21,6 +22,13 @@ struct Sent {
     actor: u64,
     /// Its answer gets lost.
     is_mute: bool,
+}
+
+/// A relay that does not go for the primary, and does not come to it by itself.
+fn plan_is_due(relay: &Relay, primary: &Seen) -> bool {
+    let identity = primary.standing().map(|standing| identity_of(&standing.identity));
+    let is_refused = |own: &RelayStanding| identity.as_ref().is_some_and(|name| own.refused.contains(name));
+    relay.standing().is_some_and(|own| own.is_cut || is_refused(own))
 }
 
 pub(crate) struct Actor {
@@ -78,6 +86,13 @@ impl Actor {
                 let followers: Vec<u32> = (0..count)
                     .filter(|other| world.servers[*other].source == Some(number) && world.fetches(*other))
                     .map(|other| other as u32 + 1)
+                    .chain(
+                        (0..world.relays.len())
+                            .filter(|relay| {
+                                world.relays[*relay].follows == number && world.relay_receives(*relay)
+                            })
+                            .map(|relay| (relay::FIRST + relay) as u32 + 1),
+                    )
                     .collect();
                 let standing =
                     world.servers[number].standing(number, clients, received, world.fetches(number));
@@ -100,11 +115,14 @@ impl Actor {
     /// A turn of whoever acts, and what is on its way.
     pub(crate) fn turn(&mut self, world: &mut World) {
         self.arrive(world);
-        if self.rests_until > world.now || self.sent.iter().any(|sent| sent.actor == self.number) {
+        if self.rests_until > world.now {
             return;
         }
         if !world.is_calm && world.rng.percent(1) {
             self.die(world);
+            return;
+        }
+        if self.sent.iter().any(|sent| sent.actor == self.number) {
             return;
         }
         // With nothing to do it looks now and then.
@@ -113,15 +131,24 @@ impl Actor {
         }
         let at = self.now(world);
         let servers = Self::look(world);
+        let relays = relay::look(world);
         if self.plan.is_none() {
-            self.watch(world, &servers, at);
+            self.watch(world, (&servers, relays), at);
             return;
         }
         let now = self.now(world);
         let Some(plan) = &mut self.plan else { return };
+        plan.relays = relays;
         plan.open_transactions = world.rng.below(3) / 2;
         plan.seen_primary = plan.aim();
-        match next(plan, &servers, now) {
+        let mut follows = next(plan, &servers, now);
+        if world.fault == Some(Fault::NothingIsDrained) {
+            plan.relayed = None;
+            if let Next::Do(steps) = &mut follows {
+                steps.retain(|step| !matches!(step, Step::Drain { .. }));
+            }
+        }
+        match follows {
             Next::Do(steps) => {
                 self.journal = Some(plan.journal(&servers));
                 if world.fault == Some(Fault::OpeningIsForgotten) {
@@ -157,7 +184,9 @@ impl Actor {
             self.watched = to;
         }
         self.journal = None;
-        self.proof = Proof::default();
+        // As the proxy does: a failover that came to nothing is tried again with what was seen before.
+        let is_kept = plan.kind == Move::Failover && plan.undoing.is_some();
+        self.proof = if is_kept { plan.proof } else { Proof::default() };
         self.detection = Detection::default();
         self.was_lost = false;
     }
@@ -181,25 +210,37 @@ impl Actor {
         let due: Vec<_> = self.sent.iter().filter(|sent| sent.at <= world.now).cloned().collect();
         self.sent.retain(|sent| sent.at > world.now);
         for sent in due {
-            let on = usize::from(sent.step.on().0);
+            let on = sent.step.on().map_or(usize::MAX, |on| usize::from(on.0));
             let is_own = matches!(sent.step, Step::Hold(_) | Step::GiveUp(_) | Step::Release(_));
             // What the proxies do themselves dies with them.
             if is_own && sent.actor != self.number {
                 continue;
             }
-            let is_reached = world.servers[on].is_reached || is_own || sent.actor != self.number;
+            let is_there = match sent.step.at_relay() {
+                Some(relay) => world.relays[usize::from(relay.0)].is_reached,
+                None => world.servers[on].is_reached,
+            };
+            let is_reached = is_there || is_own || sent.actor != self.number;
             if let Step::EndPredecessor(_) = &sent.step
                 && is_reached
                 && world.servers[on].is_up
                 && world.fault != Some(Fault::PredecessorsStay)
             {
                 let own = self.number;
-                self.sent.retain(|other| usize::from(other.step.on().0) != on || other.actor == own);
+                self.sent.retain(|other| other.step.on() != sent.step.on() || other.actor == own);
             }
             let is_refused = !world.is_calm && world.rng.percent(3);
             let is_done = is_reached && !is_refused && world.perform(&sent.step);
             world.tell(|| format!("actor {}: {:?} done {is_done}", sent.actor, sent.step));
             if sent.actor != self.number {
+                let on = sent.step.on();
+                let is_ended =
+                    on.zip(self.plan.as_ref()).is_some_and(|(on, plan)| plan.taken_over.contains(&on));
+                if is_done && is_ended {
+                    let what =
+                        format!("a statement of an earlier actor was carried out late: {:?}", sent.step);
+                    world.wrong.get_or_insert(what);
+                }
                 continue;
             }
             let now = self.now(world);
@@ -245,7 +286,7 @@ impl Actor {
         self.plan = Some(plan);
     }
 
-    fn watch(&mut self, world: &mut World, servers: &[Seen], at: Instant) {
+    fn watch(&mut self, world: &mut World, (servers, relays): (&[Seen], Vec<Relay>), at: Instant) {
         let is_closed =
             |id: &BackendId| servers.iter().any(|one| one.id == *id && one.seen.is_ok() && !one.is_open());
         self.deposed.retain(|id| !is_closed(id));
@@ -260,15 +301,16 @@ impl Actor {
         }
         let Some(primary) = servers.iter().find(|server| server.id == self.watched) else { return };
         self.was_lost |= primary.seen.is_err();
-        self.proof.watch(primary, servers, at);
+        self.proof.watch(primary, (servers, &relays), at);
         let now = self.now(world);
         if primary.is_open() {
             self.was_lost = false;
             self.rejoin(servers, primary);
+            self.take_up(world, primary, &relays);
             return;
         }
         let kind = Move::Failover;
-        let loss = self.detection.look(primary, servers, Duration::from_millis(200), now);
+        let loss = self.detection.look(primary, (servers, &relays), Duration::from_millis(200), now);
         if loss == Loss::Certain {
             let mut plan = Plan::new(kind, self.watched, Self::wanted(world), limits());
             plan.proof = self.proof.clone();
@@ -284,7 +326,30 @@ impl Actor {
             });
             self.plan = Some(plan);
         } else if primary.seen.is_ok() && open.is_empty() && (self.was_lost || world.is_calm) {
-            self.plan = Some(Plan::reopening(self.watched, limits()));
+            self.plan = Some(self.reopening());
+        }
+    }
+
+    fn reopening(&self) -> Plan {
+        let mut plan = Plan::reopening(self.watched, limits());
+        plan.proof = self.proof.clone();
+        plan
+    }
+
+    /// Relays that were cut for a move that came to nothing, and those that were away when they were told of it. The others follow
+    /// the primary by themselves.
+    fn take_up(&mut self, world: &mut World, primary: &Seen, relays: &[Relay]) {
+        if self.plan.is_some() {
+            return;
+        }
+        if relays.iter().any(|relay| plan_is_due(relay, primary)) {
+            self.plan = Some(self.reopening());
+            return;
+        }
+        for relay in &mut world.relays {
+            if relay.is_up && relay.is_reached && !relay.is_cut && relay.pretends.is_none() {
+                relay.follows = usize::from(primary.id.0);
+            }
         }
     }
 

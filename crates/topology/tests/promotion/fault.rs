@@ -18,6 +18,10 @@ pub(crate) enum Fault {
     StartsOpen,
     /// Proxies pass on what a lost primary says.
     AnswersPass,
+    /// A relay is not cut before the candidate is chosen, but when the new primary is told to it.
+    CutComesLate,
+    /// The candidate does not get what the relay has.
+    NothingIsDrained,
 }
 
 impl Fault {
@@ -29,21 +33,29 @@ impl Fault {
         Self::OpeningIsForgotten,
         Self::StartsOpen,
         Self::AnswersPass,
+        Self::CutComesLate,
+        Self::NothingIsDrained,
     ];
 
     pub(crate) fn style(self) -> Style {
         match self {
             Self::SessionsStay | Self::OpeningIsForgotten => Style::Async,
+            Self::CutComesLate | Self::NothingIsDrained => Style::Relayed,
             _ => Style::SemiSync,
         }
     }
 
     pub(crate) fn says(self) -> &'static [&'static str] {
         match self {
-            Self::ReceiversGoOn | Self::LossIsNoMatter | Self::AnswersPass => &["was lost", "two writers"],
-            Self::SessionsStay => &["two writers", "lost"],
-            Self::PredecessorsStay | Self::OpeningIsForgotten | Self::StartsOpen => {
-                &["two writers", "was lost", "servers take writes"]
+            Self::ReceiversGoOn
+            | Self::LossIsNoMatter
+            | Self::AnswersPass
+            | Self::CutComesLate
+            | Self::NothingIsDrained => &["were lost", "two writers"],
+            Self::SessionsStay => &["two writers", "were lost"],
+            Self::PredecessorsStay => &["an earlier actor"],
+            Self::OpeningIsForgotten | Self::StartsOpen => {
+                &["two writers", "were lost", "servers take writes"]
             }
         }
     }

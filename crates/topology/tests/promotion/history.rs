@@ -2,6 +2,7 @@
 
 use crate::actor::Actor;
 use crate::fault::Fault;
+use crate::relay::FIRST;
 use crate::world::{Style, World};
 
 /// Steps of the world in trouble, and in calm.
@@ -30,6 +31,9 @@ pub(crate) fn play(style: Style, seed: u64, fault: Option<Fault>) -> Result<(), 
             world.restart(number);
         }
     }
+    for relay in &mut world.relays {
+        (relay.is_up, relay.is_reached) = (true, true);
+    }
     let mut at_rest = 0;
     for _ in 0..CALM {
         world.step();
@@ -56,13 +60,16 @@ fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
         8..11 => world.crash(number),
         11..24 if !world.servers[number].is_up => world.restart(number),
         // Where nobody waits for acknowledgements only a move that is planned is safe.
-        24..27 if style == Style::SemiSync => {
+        24..27 if style != Style::Async => {
             world.tell(|| format!("s{number} is not reached"));
             world.servers[number].is_reached = false;
         }
         27..36 => world.servers[number].is_reached = true,
         36..39 => {
-            let other = world.rng.below(count);
+            let other = match world.relays.len() {
+                relays if relays > 0 && world.rng.percent(40) => FIRST + world.rng.below(relays),
+                _ => world.rng.below(count),
+            };
             world.tell(|| format!("cut s{number} s{other}"));
             world.cuts.push((number, other));
         }
@@ -70,6 +77,18 @@ fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
             world.cuts.pop();
         }
         48..56 => actor.fail_over(world),
+        56..60 if !world.relays.is_empty() => {
+            let relay = world.rng.below(world.relays.len());
+            let own = &mut world.relays[relay];
+            // What is on its disk it has when it starts again.
+            own.is_up = !own.is_up;
+            let is_up = own.is_up;
+            world.tell(|| format!("r{relay} is up: {is_up}"));
+        }
+        60..63 if !world.relays.is_empty() => {
+            let relay = world.rng.below(world.relays.len());
+            world.relays[relay].is_reached = !world.relays[relay].is_reached;
+        }
         _ => {}
     }
 }

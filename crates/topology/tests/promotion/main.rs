@@ -8,6 +8,7 @@
 mod actor;
 mod fault;
 mod history;
+mod relay;
 #[path = "../simulation/rng.rs"]
 mod rng;
 mod server;
@@ -16,8 +17,8 @@ mod world;
 use fault::Fault;
 use world::Style;
 
-/// How many of each style. Beyond these, seed 6748 of `SemiSync` finds two writers in turn, which is not mended yet.
-const HISTORIES: u64 = 6_000;
+/// How many of each style.
+const HISTORIES: u64 = 10_000;
 
 fn run(style: Style, seeds: std::ops::Range<u64>) -> Result<(), String> {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
@@ -55,6 +56,11 @@ fn moves_under_semi_sync_hold() {
 #[test]
 fn moves_under_asynchronous_replication_hold() {
     hold(Style::Async);
+}
+
+#[test]
+fn moves_with_relays_that_acknowledge_hold() {
+    hold(Style::Relayed);
 }
 
 #[test]

@@ -7,6 +7,8 @@ use delphinus_topology::promotion::{AsSource, Events, Guard, SemiSync, Source, S
 use delphinus_topology::{Flavor, Identity, Receiver};
 use delphinus_wire::gtid::GtidSet;
 
+use crate::relay::FIRST;
+
 /// A transaction: an index into `World::transactions`.
 pub(crate) type Tx = usize;
 
@@ -37,6 +39,8 @@ pub(crate) struct Server {
     pub(crate) says_stopped: bool,
     pub(crate) applies: bool,
     pub(crate) waits: Option<AsSource>,
+    /// As its option file says.
+    pub(crate) would_wait: Option<AsSource>,
     pub(crate) acknowledges: bool,
     pub(crate) is_on: bool,
     pub(crate) falls: u64,
@@ -48,6 +52,8 @@ pub(crate) struct Server {
     pub(crate) is_given_up: bool,
     /// Grows with each server that is opened.
     pub(crate) term: u64,
+    /// For how long it has run, in milliseconds.
+    pub(crate) ran: u64,
 }
 
 impl Server {
@@ -71,11 +77,13 @@ impl Server {
             (true, true) => Receiver::Running,
             (true, false) => Receiver::Connecting,
         };
+        let host = |to: usize| to.checked_sub(FIRST).map_or(format!("s{to}"), |relay| format!("r{relay}"));
         let source = |to: usize| Source {
             channel: "".into(),
-            host: format!("s{to}").into(),
+            host: host(to).into(),
             port: 3306,
             identity: identity(to),
+            misses_it: receiver == Receiver::Connecting,
             receiver,
             applier_stopped: (!self.applies).then(|| "".into()),
             delay: Duration::ZERO,
@@ -94,12 +102,14 @@ impl Server {
             sources: self.source.map(source).into_iter().collect(),
             semi_sync: SemiSync {
                 source: self.waits,
+                would_wait: self.would_wait,
                 acknowledges: self.acknowledges,
                 clients,
                 is_on: self.waits.is_some() && self.is_on,
                 falls: self.falls,
                 waiting: self.pending.len() as u64,
                 acknowledged: self.acknowledged,
+                gives_up_alone: false,
             },
             logs: true,
             logs_applied: true,
@@ -108,6 +118,7 @@ impl Server {
             followers: None,
             missing_rights: Arc::default(),
             starts_read_only: true,
+            uptime: Duration::from_secs(self.ran / 1_000),
         }
     }
 }

@@ -6,6 +6,7 @@ use delphinus_topology::promotion::{AsSource, Step};
 use delphinus_wire::gtid::GtidSet;
 
 use crate::fault::Fault;
+use crate::relay::{FIRST, Relay};
 use crate::rng::Rng;
 use crate::server::{Pending, Server, Tx, uuid};
 
@@ -13,6 +14,8 @@ use crate::server::{Pending, Server, Tx, uuid};
 pub(crate) enum Style {
     SemiSync,
     Async,
+    /// Relays alone acknowledge, and are waited for without end.
+    Relayed,
 }
 
 /// Milliseconds of one step of the world.
@@ -23,6 +26,7 @@ pub(crate) struct World {
     pub(crate) rng: Rng,
     pub(crate) now: u64,
     pub(crate) servers: Vec<Server>,
+    pub(crate) relays: Vec<Relay>,
     /// Networks between servers that are cut.
     pub(crate) cuts: Vec<(usize, usize)>,
     transactions: Vec<GtidSet>,
@@ -44,9 +48,25 @@ impl World {
     pub(crate) fn new(style: Style, seed: u64, fault: Option<Fault>) -> Self {
         let mut rng = Rng::new(seed.wrapping_mul(31).wrapping_add(7));
         let count = 2 + rng.below(3);
-        let timeout = Duration::from_millis([400, 2_000, 60_000][rng.below(3)]);
-        let waits =
-            AsSource { count: 1 + u32::from(count > 3 && rng.percent(30)), timeout, is_lossless: true };
+        let mut timeout = Duration::from_millis([400, 2_000, 60_000][rng.below(3)]);
+        let mut ackers = 1 + u32::from(count > 3 && rng.percent(30));
+        let mut relays = Vec::new();
+        if style == Style::Relayed {
+            relays.resize_with(1 + rng.below(3), Relay::new);
+            timeout = Duration::from_secs(4_294_967);
+            ackers = 1 + u32::from(relays.len() > 1 && rng.percent(40));
+        }
+        if fault == Some(Fault::NothingIsDrained) {
+            // With one relay the new primary would never be opened: the relay takes nothing from a source that has less.
+            relays.resize_with(3, Relay::new);
+            ackers = 1;
+        }
+        // Behind the primary, or behind one of the relays.
+        let behind = relays.len();
+        let sources: Vec<_> = (0..count)
+            .map(|_| if behind > 0 && rng.percent(50) { FIRST + rng.below(behind) } else { 0 })
+            .collect();
+        let waits = AsSource { count: ackers, timeout, is_lossless: true };
         let server = |number: usize| Server {
             is_up: true,
             is_reached: true,
@@ -56,11 +76,12 @@ impl World {
             has: Vec::new(),
             executed: GtidSet::default(),
             relay: Vec::new(),
-            source: (number > 0).then_some(0),
+            source: (number > 0).then_some(sources[number]),
             receives: true,
             says_stopped: false,
             applies: true,
-            waits: (style == Style::SemiSync && number == 0).then_some(waits),
+            waits: (style != Style::Async && number == 0).then_some(waits),
+            would_wait: (style == Style::Relayed).then_some(waits),
             acknowledges: style == Style::SemiSync && number > 0,
             is_on: true,
             falls: 0,
@@ -69,12 +90,14 @@ impl World {
             prepared: false,
             is_given_up: false,
             term: 0,
+            ran: 3_600_000,
         };
         let servers = (0..count).map(server).collect();
         Self {
             rng,
             now: 0,
             servers,
+            relays,
             cuts: Vec::new(),
             transactions: Vec::new(),
             numbers: vec![0; count],
@@ -84,7 +107,7 @@ impl World {
             fault,
             wrong: None,
             is_calm: false,
-            has_direct_clients: style == Style::SemiSync && timeout > Duration::from_secs(30),
+            has_direct_clients: style != Style::Async && timeout > Duration::from_secs(30),
             is_told: std::env::var("DELPHINUS_SIM_SEED").is_ok()
                 && std::env::var("DELPHINUS_SIM_HISTORIES").is_err(),
         }
@@ -102,10 +125,26 @@ impl World {
             if !self.servers[number].is_up {
                 continue;
             }
+            self.servers[number].ran += TICK;
             self.write(number);
             self.fetch(number);
             self.apply(number);
             self.fall_back(number);
+        }
+        for number in 0..self.relays.len() {
+            self.relay(number);
+        }
+    }
+
+    pub(crate) fn set_of(&self, tx: Tx) -> GtidSet {
+        self.transactions[tx].clone()
+    }
+
+    /// The log that a server or a relay gives to others, while it runs.
+    fn log_of(&self, source: usize) -> Option<&[Tx]> {
+        match source.checked_sub(FIRST) {
+            Some(relay) => self.relays[relay].is_up.then_some(&self.relays[relay].log),
+            None => self.servers[source].is_up.then_some(&self.servers[source].log),
         }
     }
 
@@ -119,7 +158,7 @@ impl World {
         own.is_up
             && own.receives
             && own.source.is_some_and(|source| {
-                source != number && self.servers[source].is_up && !self.is_cut(number, source)
+                source != number && self.log_of(source).is_some() && !self.is_cut(number, source)
             })
     }
 
@@ -129,7 +168,9 @@ impl World {
                 && self.servers[*other].source == Some(number)
                 && self.fetches(*other)
         };
-        (0..self.servers.len()).filter(is_client).count() as u32
+        let is_relay = |relay: &usize| self.relays[*relay].follows == number && self.relay_receives(*relay);
+        let relays = (0..self.relays.len()).filter(is_relay).count();
+        ((0..self.servers.len()).filter(is_client).count() + relays) as u32
     }
 
     pub(crate) fn received(&self, number: usize) -> GtidSet {
@@ -177,7 +218,9 @@ impl World {
         }
         self.acknowledged.push(tx);
         self.tell(|| format!("s{number} acknowledges {set}"));
-        if term < self.newest {
+        // What the newest primary has, too, may be told late: it was there when that was opened.
+        let is_there = |one: &Server| one.term == self.newest && one.has.get(tx).copied().unwrap_or_default();
+        if term < self.newest && !self.servers.iter().any(is_there) {
             self.wrong.get_or_insert(format!(
                 "two writers: s{number} of term {term} acknowledges after one of term {}",
                 self.newest
@@ -187,13 +230,15 @@ impl World {
     }
 
     fn fetch(&mut self, number: usize) {
-        if !self.fetches(number) || self.rng.percent(25) {
+        let is_slow = self.fault == Some(Fault::NothingIsDrained);
+        if !self.fetches(number) || self.rng.percent(if is_slow { 90 } else { 25 }) {
             return;
         }
         let source = self.servers[number].source.unwrap_or_default();
         let count = 1 + self.rng.below(3);
-        let next: Vec<_> = self.servers[source]
-            .log
+        let next: Vec<_> = self
+            .log_of(source)
+            .unwrap_or_default()
             .iter()
             .copied()
             .filter(|tx| !self.servers[number].knows(*tx))
@@ -208,7 +253,7 @@ impl World {
     }
 
     /// Acknowledgements are of everything before, too.
-    fn take_ack(&mut self, source: usize, by: usize, tx: Tx) {
+    pub(crate) fn take_ack(&mut self, source: usize, by: usize, tx: Tx) {
         let own = &mut self.servers[source];
         let at = own.log.iter().position(|known| *known == tx);
         let Some(count) = own.waits.map(|waits| waits.count as usize) else { return };
@@ -257,6 +302,10 @@ impl World {
     }
 
     pub(crate) fn crash(&mut self, number: usize) {
+        // One that has run for less than its answers can tell apart does not crash again.
+        if self.servers[number].ran < 3_000 {
+            return;
+        }
         self.tell(|| format!("s{number} crashes"));
         self.servers[number].is_up = false;
     }
@@ -266,6 +315,7 @@ impl World {
         let transactions = std::mem::take(&mut self.transactions);
         let own = &mut self.servers[number];
         own.is_up = true;
+        own.ran = 0;
         own.is_open = own.is_open && !own.starts_closed;
         own.is_on = true;
         own.prepared = false;
@@ -276,12 +326,25 @@ impl World {
         }
         own.relay.clear();
         (own.receives, own.applies) = (true, true);
+        let (is_open, term) = (own.is_open, own.term);
         self.transactions = transactions;
+        // Semi-sync and the proxies' fence keep its writes back; a client that comes past them finds two primaries.
+        if is_open && self.servers.iter().any(|other| other.is_up && other.is_open && other.term > term) {
+            self.wrong.get_or_insert(format!("two servers take writes: s{number} has started again"));
+        }
     }
 
     /// Does what an actor wants. False: the server says no.
+    #[expect(clippy::too_many_lines, reason = "a table: what each step does here")]
     pub(crate) fn perform(&mut self, step: &Step) -> bool {
-        let on = usize::from(step.on().0);
+        match step {
+            Step::Cut(relay) => return self.cut_relay(usize::from(relay.0)),
+            Step::Turn { relay, to, epoch } => {
+                return self.turn_relay(usize::from(relay.0), usize::from(to.0), *epoch);
+            }
+            _ => {}
+        }
+        let Some(on) = step.on().map(|on| usize::from(on.0)) else { return false };
         match step {
             // The proxies' own sessions.
             Step::GiveUp(_) => self.servers[on].is_given_up = self.fault != Some(Fault::AnswersPass),
@@ -302,12 +365,13 @@ impl World {
                 for one in &pending {
                     own.execute(one.tx, &self.transactions[one.tx]);
                 }
+                // Sessions that the proxies gave up stay so: read-only alone does not end what one of them had prepared.
                 own.is_open = false;
-                own.is_given_up = false;
             }
             Step::EndSessions(_) if fault == Some(Fault::SessionsStay) => {}
             Step::EndSessions(_) => {
                 own.prepared = false;
+                own.is_given_up = false;
                 let pending = std::mem::take(&mut own.pending);
                 for one in &pending {
                     own.execute(one.tx, &self.transactions[one.tx]);
@@ -333,6 +397,11 @@ impl World {
                 own.relay.clear();
                 (own.receives, own.applies, own.says_stopped) = (true, true, false);
             }
+            Step::Drain { relay, .. } => {
+                own.source = Some(FIRST + usize::from(relay.0));
+                own.relay.clear();
+                (own.receives, own.applies, own.says_stopped) = (true, true, false);
+            }
             Step::Detach(_) => {
                 own.source = None;
                 own.relay.clear();
@@ -340,6 +409,7 @@ impl World {
             Step::Open(_) => {
                 if !own.is_open {
                     own.is_open = true;
+                    own.is_given_up = false;
                     self.terms += 1;
                     own.term = self.terms;
                 }
@@ -350,6 +420,8 @@ impl World {
             | Step::EndPredecessor(_)
             | Step::DisableEvents(_)
             | Step::EnableEvents { .. }
+            | Step::Cut(_)
+            | Step::Turn { .. }
             | Step::Elect(_) => {}
         }
         true

@@ -122,7 +122,8 @@ impl Oracle {
                 Observation::Wish { .. }
                 | Observation::Traffic { .. }
                 | Observation::Moved { .. }
-                | Observation::Listed { .. } => {}
+                | Observation::Listed { .. }
+                | Observation::Replaced { .. } => {}
             }
             self.newest = Some(observation.at());
         }

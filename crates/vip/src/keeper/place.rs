@@ -1,14 +1,24 @@
 //! One virtual IP on this host, over time: it comes, is announced for a while, is refreshed, and goes in order or at once.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::addresses::{self, Interface, choose};
+use delphinus_lease::boot_now;
+use delphinus_topology::{BootTime, Terms};
+
+use crate::addresses::{self, Interface, choose, full};
 use crate::announce::{AT_MS, announce};
+use crate::keeper::parting::Parting;
 use crate::keeper::{Condition, KillOnMove, Sessions, Spec};
-use crate::sessions::{self, Connection};
+use crate::onward::Onward;
+use crate::sessions::cut;
+
+/// After so long without success it is told to the peers that this host cannot have an address.
+const FAILS: Duration = Duration::from_millis(600);
+/// So long after the last try another one may be made.
+const TRY_AGAIN: Duration = Duration::from_secs(4);
 
 /// A virtual IP on this host.
 #[derive(Debug)]
@@ -18,19 +28,36 @@ pub(super) struct Place {
     since: Instant,
     /// How often it has been announced since it came.
     announced: usize,
-    /// When its sessions have had time enough to end.
-    drained_at: Option<Instant>,
+    /// How its sessions end, while it is about to leave.
+    parting: Option<Parting>,
+    /// What comes for it too early or too late when it leaves.
+    onward: Vec<Onward>,
     error: Option<String>,
+    /// Since when, and when last, it could not be kept here for a reason that is this host's.
+    fails: Option<(Instant, Instant)>,
+    /// When the kernel removes it by itself.
+    ends: Option<BootTime>,
 }
 
 impl Place {
-    /// An address that is in the kernel already was added by a process before this one.
+    /// An address that is in the kernel already was added by a process before this one, or by hand.
     pub(super) fn new(spec: Spec, interfaces: &[Interface]) -> Self {
-        let is_there =
-            |address: &IpAddr| interfaces.iter().any(|one| one.addresses.iter().any(|(ip, _)| ip == address));
+        let is_there = |address: &IpAddr| {
+            interfaces.iter().any(|one| one.addresses.contains(&(*address, full(*address))))
+        };
         let is_here = spec.addresses.iter().any(is_there);
         let condition = if is_here { Condition::Here } else { Condition::Elsewhere };
-        Self { spec, condition, since: Instant::now(), announced: 0, drained_at: None, error: None }
+        Self {
+            spec,
+            condition,
+            since: Instant::now(),
+            announced: 0,
+            parting: None,
+            onward: Vec::new(),
+            error: None,
+            fails: None,
+            ends: None,
+        }
     }
 
     /// The same place, where something else than the addresses has changed.
@@ -78,27 +105,36 @@ impl Place {
 
     /// Nothing of it is here, and nothing should be.
     pub(super) fn is_elsewhere(&mut self) {
-        if self.condition == Condition::Failed {
+        if self.condition == Condition::Failed && self.fails.is_none() {
             self.set(Condition::Elsewhere);
             self.error = None;
         }
     }
 
-    /// It comes, or stays for so long.
-    pub(super) fn keep(&mut self, left: Duration) {
-        let comes = !self.is_here();
-        self.drained_at = None;
-        if let Err(error) = self.refresh(left, comes) {
-            if self.error.as_deref() != Some(error.as_str()) {
-                tracing::error!(vip = &**self.name(), reason = %error, "cannot keep a virtual IP on this host");
-            }
-            self.error = Some(error);
-            if comes {
-                self.set(Condition::Failed);
-            }
-            return;
+    /// Its name, if this host could not have it when that was tried last.
+    pub(super) fn cannot(&mut self) -> Option<&str> {
+        if self.fails.is_some_and(|(_, last)| last.elapsed() >= TRY_AGAIN) {
+            self.fails = None;
         }
-        self.error = None;
+        let fails = self.fails.is_some_and(|(since, _)| since.elapsed() >= FAILS);
+        fails.then_some(&*self.spec.vip.name)
+    }
+
+    /// It comes, or stays until then.
+    pub(super) fn keep(&mut self, until: BootTime, of: &dyn Sessions) {
+        let comes = !self.is_here();
+        self.stays(of);
+        let kept = self.refresh(until, comes);
+        if let Err(error) | Ok(Some(error)) = &kept
+            && self.error.as_ref() != Some(error)
+        {
+            tracing::error!(vip = &**self.name(), reason = %error, "cannot keep a virtual IP on this host safely");
+        }
+        let warning = match kept {
+            Ok(warning) => warning,
+            Err(error) => return self.has_failed(error, until, comes),
+        };
+        (self.error, self.fails) = (warning, None);
         if comes {
             self.announced = 0;
             tracing::warn!(vip = &**self.name(), addresses = ?self.spec.addresses, "a virtual IP has come to this host");
@@ -107,19 +143,50 @@ impl Place {
         self.announce();
     }
 
-    fn refresh(&self, left: Duration, comes: bool) -> Result<(), String> {
+    fn has_failed(&mut self, error: String, until: BootTime, comes: bool) {
+        self.error = Some(error);
+        // A lease that is about to end is not this host's fault.
+        if has_time(until) {
+            let now = Instant::now();
+            self.fails = Some((self.fails.map_or(now, |(since, _)| since), now));
+        }
+        if comes {
+            self.set(Condition::Failed);
+        }
+    }
+
+    /// What has to be said of it, or why it cannot be here.
+    fn refresh(&mut self, until: BootTime, comes: bool) -> Result<Option<String>, String> {
+        let mut warning = None;
+        self.ends = Some(until);
         let all = addresses::interfaces().map_err(|error| error.to_string())?;
         for address in &self.spec.addresses {
             let interface = choose(&all, *address, self.spec.interface.as_deref())?;
+            // Where it is already, giving its key away would only bring a second host.
+            match addresses::own_of_host(&all, *address) {
+                Some(own) if comes => return Err(own),
+                own => warning = warning.or(own),
+            }
             let is_there = interface.addresses.iter().any(|(ip, _)| ip == address);
             if comes && !is_there {
                 // Sessions of an earlier stay: their clients have been told something else since.
-                cut(*address, |_| true).map_err(|error| error.to_string())?;
+                if let Err(error) = cut(*address, |_| true) {
+                    tracing::warn!(%address, %error, "sessions that an address had when it was here before are not ended");
+                }
+            }
+            if comes {
+                // On another interface it would stay when the lease is lost.
+                addresses::remove_everywhere(&all, *address, Some(interface.index))
+                    .map_err(|error| format!("{address}: {error}"))?;
+            }
+            let left = until.since(boot_now());
+            if left < Duration::from_secs(1) {
+                return Err(format!("{address}: the lease ends before the address could be added"));
             }
             addresses::keep(*address, interface.index, left)
                 .map_err(|error| format!("{address}: {error}"))?;
         }
-        Ok(())
+        Ok(warning)
     }
 
     /// As often as it is time.
@@ -138,17 +205,16 @@ impl Place {
 
     fn each_address(&self, act: impl Fn(IpAddr, &Interface) -> io::Result<()>) -> io::Result<()> {
         let all = addresses::interfaces()?;
-        for address in &self.spec.addresses {
+        for_each(&self.spec.addresses, |address| {
             let interface =
-                choose(&all, *address, self.spec.interface.as_deref()).map_err(io::Error::other)?;
-            act(*address, interface)?;
-        }
-        Ok(())
+                choose(&all, address, self.spec.interface.as_deref()).map_err(io::Error::other)?;
+            act(address, interface)
+        })
     }
 
     /// It goes in order. True when it is gone, and its key can be given back. Where the server has lost the role that the address leads
     /// to, no session on it is worth waiting for.
-    pub(super) fn leave(&mut self, left: Duration, has_lost_role: bool, of: &dyn Sessions) -> bool {
+    pub(super) fn leave(&mut self, until: BootTime, has_lost_role: bool, of: &dyn Sessions) -> bool {
         if !self.is_here() {
             return true;
         }
@@ -156,36 +222,62 @@ impl Place {
             KillOnMove::Transactions if !has_lost_role => self.spec.drain,
             KillOnMove::Transactions | KillOnMove::None | KillOnMove::All => Duration::ZERO,
         };
-        let until = *self.drained_at.get_or_insert_with(|| Instant::now() + wait);
+        let parting = self.parting.get_or_insert_with(|| Parting::begin(wait));
+        if wait.is_zero() {
+            // It may have lost its role only now.
+            parting.hurry();
+        }
         if self.condition != Condition::Leaving {
             tracing::warn!(vip = &**self.name(), "a virtual IP leaves this host");
             self.set(Condition::Leaving);
         }
-        let has_sessions = self.spec.kill_on_move == KillOnMove::Transactions && self.ask_to_end(of);
-        // The kernel counts whole seconds.
-        let has_time = left >= Duration::from_secs(1) && Instant::now() < until;
-        if has_sessions && has_time && self.refresh(left, false).is_ok() {
+        if has_time(until) && self.has_sessions(of) && self.refresh(until, false).is_ok() {
             return false;
         }
-        self.drop_at_once();
-        true
-    }
-
-    /// True if sessions are left.
-    fn ask_to_end(&self, of: &dyn Sessions) -> bool {
-        let mut is_left = false;
-        for address in &self.spec.addresses {
-            let all = sessions::on(*address).unwrap_or_default();
-            let clients: Vec<SocketAddr> = all.iter().map(Connection::peer).collect();
-            let idle = of.leave(*address, &clients);
-            is_left |= all.iter().any(|one| !idle.contains(&one.peer()));
-            let _ = cut(*address, |one| idle.contains(&one.peer()));
+        pass_on(&self.spec, &mut self.onward);
+        if self.drop_at_once(of) || self.ends.is_none_or(|ends| boot_now() > ends + Terms::LEAST_MARGIN) {
+            return true;
         }
-        is_left
+        // It may still be there: until the kernel has removed it, its key is not given to another host.
+        self.set(Condition::Leaving);
+        self.parting = Some(Parting::begin(Duration::ZERO));
+        false
     }
 
-    /// It goes now, with its sessions.
-    pub(super) fn drop_at_once(&mut self) {
+    /// True if sessions are waited for.
+    fn has_sessions(&mut self, of: &dyn Sessions) -> bool {
+        let Some(parting) = &mut self.parting else { return false };
+        if self.spec.kill_on_move != KillOnMove::Transactions || parting.is_over() {
+            return false;
+        }
+        let (spec, onward) = (&self.spec, &mut self.onward);
+        let has_sessions = parting.has_sessions(spec, of, || pass_on(spec, onward));
+        if !parting.is_last_call() {
+            self.onward.drain(..).for_each(Onward::forget);
+        }
+        has_sessions
+    }
+
+    /// It does not leave, or has left.
+    fn stays(&mut self, of: &dyn Sessions) {
+        if let Some(mut parting) = self.parting.take() {
+            parting.open(&self.spec, of);
+        }
+        self.onward.drain(..).for_each(Onward::forget);
+    }
+
+    /// When its sessions are to be looked at again.
+    pub(super) fn pace(&self) -> Option<Duration> {
+        self.parting.as_ref().map(Parting::pace)
+    }
+
+    /// Waits until what has come for it has been passed on.
+    pub(super) fn finish(&mut self) {
+        self.onward.iter_mut().for_each(Onward::finish);
+    }
+
+    /// It goes now, with its sessions. False if it may still be there.
+    pub(super) fn drop_at_once(&mut self, of: &dyn Sessions) -> bool {
         if self.spec.kill_on_move != KillOnMove::None {
             for address in &self.spec.addresses {
                 // While the address is still there: the other end hears of it.
@@ -194,10 +286,15 @@ impl Place {
                 }
             }
         }
-        match self.each_address(|address, interface| addresses::remove(address, interface.index)) {
+        let gone = addresses::interfaces().and_then(|all| {
+            for_each(&self.spec.addresses, |address| addresses::remove_everywhere(&all, address, None))
+        });
+        let is_gone = gone.is_ok();
+        match gone {
             Ok(()) => {
                 tracing::warn!(vip = &**self.name(), "a virtual IP has left this host");
-                self.error = None;
+                // Why it had to leave is still to be seen.
+                self.error = self.error.take().filter(|_| self.fails.is_some());
             }
             Err(error) => {
                 // The kernel removes it by itself when its time is over.
@@ -205,15 +302,54 @@ impl Place {
                 self.error = Some(error.to_string());
             }
         }
-        self.drained_at = None;
-        self.set(Condition::Elsewhere);
+        if let Some(mut parting) = self.parting.take() {
+            parting.open(&self.spec, of);
+        }
+        self.set(if self.fails.is_some() { Condition::Failed } else { Condition::Elsewhere });
+        is_gone
     }
 }
 
-/// Ends connections on an address.
-fn cut(address: IpAddr, which: impl Fn(&Connection) -> bool) -> io::Result<()> {
-    for connection in sessions::on(address)?.iter().filter(|one| which(one)) {
-        sessions::destroy(connection)?;
+/// The kernel counts whole seconds.
+fn has_time(until: BootTime) -> bool {
+    until.since(boot_now()) >= Duration::from_secs(1)
+}
+
+/// Keeps what comes from now on for the next host, if nothing does so yet.
+fn pass_on(spec: &Spec, onward: &mut Vec<Onward>) {
+    if !onward.is_empty() {
+        return;
     }
-    Ok(())
+    let Ok(all) = addresses::interfaces() else { return };
+    for address in &spec.addresses {
+        let Ok(interface) = choose(&all, *address, spec.interface.as_deref()) else { continue };
+        match Onward::begin(*address, interface) {
+            Ok(one) => onward.push(one),
+            Err(error) => {
+                tracing::info!(%address, %error, "clients that connect while the address moves may wait for a second");
+            }
+        }
+    }
+}
+
+/// Does it to all of them, whatever becomes of the others; the first error.
+fn for_each(addresses: &[IpAddr], act: impl FnMut(IpAddr) -> io::Result<()>) -> io::Result<()> {
+    addresses.iter().copied().map(act).fold(Ok(()), io::Result::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_that_fails_keeps_no_other_one() {
+        let all: Vec<IpAddr> = ["10.0.0.1", "10.0.0.2"].iter().map(|text| text.parse().unwrap()).collect();
+        let mut done = Vec::new();
+        let outcome = for_each(&all, |address| {
+            done.push(address);
+            if done.len() == 1 { Err(io::Error::other("no")) } else { Ok(()) }
+        });
+        assert!(outcome.is_err());
+        assert_eq!(done, all);
+    }
 }

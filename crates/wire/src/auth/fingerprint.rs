@@ -23,6 +23,11 @@ impl Fingerprint {
         Self(hash::sha256(&[der]))
     }
 
+    /// Its 32 bytes.
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// That of a public key in PEM ("BEGIN PUBLIC KEY"); `None` if it is none.
     pub fn of_public_key(pem: &[u8]) -> Option<Self> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem).ok()?;

@@ -46,6 +46,8 @@ pub struct CompressedLink {
     held: Vec<u8>,
     /// Bytes of a packet that are still to come, after it was too long to be held back.
     long_left: usize,
+    /// The answer is a stream without end.
+    flows: bool,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +69,15 @@ impl CompressedLink {
             shift: None,
             held: Vec::new(),
             long_left: 0,
+            flows: false,
         }
+    }
+
+    /// The answer to the command that was sent is a stream without end, as a binary log. Its pieces are sent as they are: nothing of a
+    /// packet is held back. And the numbers of its frames are not looked at: a source that waits for acknowledgements (semi-sync) begins
+    /// to count packets anew behind each event that is to be acknowledged. It ends with the next command.
+    pub fn begin_flow(&mut self) {
+        self.flows = true;
     }
 
     /// What it is compressed with.
@@ -85,6 +95,7 @@ impl CompressedLink {
     pub fn encode(&mut self, codec: &mut Codec, bytes: &[u8], out: &mut Vec<u8>) {
         match self.side {
             Side::Client => self.encode_command(codec, bytes, out),
+            Side::Server if self.flows && self.held.is_empty() => self.put(codec, bytes, out),
             Side::Server if self.held.is_empty() => {
                 let rest = self.encode_answer(codec, bytes, out);
                 self.held = bytes[rest..].to_vec();
@@ -204,9 +215,12 @@ impl CompressedLink {
     fn check(&mut self, seq: u8) -> Result<(), Malformed> {
         let is_right = seq == self.numbers.frame
             || match self.side {
-                Side::Client => std::mem::take(&mut self.has_turned),
+                Side::Client => std::mem::take(&mut self.has_turned) || self.flows,
                 Side::Server => seq == 0,
             };
+        if self.side == Side::Server {
+            self.flows = false;
+        }
         if !is_right {
             return Err(Malformed("compressed packet out of order"));
         }

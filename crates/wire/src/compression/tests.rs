@@ -264,6 +264,48 @@ fn a_server_may_answer_before_it_has_read_everything() {
 }
 
 #[test]
+fn a_stream_without_end_is_sent_piece_by_piece() {
+    for algorithm in [Algorithm::Zlib, ZSTD] {
+        let mut pair = Pair::new(algorithm);
+        pair.pass(Side::Client, &[&packets(&[b"\x12dump"], 0)]);
+        pair.server.begin_flow();
+        let stream = packets(&[&[b'e'; 9000], &vec![b'f'; 200_000]], 1);
+        // No piece ends with a packet, and each arrives at once.
+        for piece in [&stream[..3], &stream[3..8000], &stream[8000..10_000], &stream[10_000..]] {
+            assert!(pair.pass(Side::Server, &[piece]).0 == piece);
+        }
+        // It was ended, and the next answer is whole again.
+        pair.pass(Side::Client, &[&packets(&[b"\x03ask"], 0)]);
+        let answer = packets(&[&[0; 70]], 1);
+        assert_eq!(pair.pass(Side::Server, &[&answer[..20]]).0, b"");
+        assert_eq!(pair.pass(Side::Server, &[&answer[20..]]), (answer, vec![1]));
+    }
+}
+
+/// Sources with semi-sync begin to count packets anew behind each event that is to be acknowledged. Frames may follow that, or not.
+#[test]
+fn frames_of_a_stream_that_is_acknowledged_begin_anew() {
+    let mut pair = Pair::new(Algorithm::Zlib);
+    let (mut codec, mut out) = (Codec::default(), Vec::new());
+    let mut read = |client: &mut CompressedLink, seq: u8| {
+        let mut wire = Vec::new();
+        codec.put(&mut wire, Algorithm::Zlib, seq, &packets(&[&[0; 90]], seq));
+        client.decode(&mut codec, &wire, &mut out).map(|()| out.len())
+    };
+    pair.pass(Side::Client, &[&packets(&[b"\x12dump"], 0)]);
+    assert_eq!(read(&mut pair.client, 1), Ok(94));
+    assert!(read(&mut pair.client, 0).is_err());
+    pair.client.begin_flow();
+    for seq in [1, 2, 0, 1, 2, 0, 0] {
+        assert_eq!(read(&mut pair.client, seq), Ok(94), "{seq}");
+    }
+    // An acknowledgement is numbered as a command.
+    let ack = packets(&[b"\xefwhere"], 0);
+    assert_eq!(pair.pass(Side::Client, &[&ack]), (ack, vec![0]));
+    assert_eq!(read(&mut pair.client, 7), Ok(94));
+}
+
+#[test]
 fn frames_out_of_order_are_errors() {
     for (side, other) in [(Side::Server, Side::Client), (Side::Client, Side::Server)] {
         let mut pair = Pair::new(Algorithm::Zlib);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{BadGtidSet, join};
+use crate::binlog::MariaDbGtid;
 
 /// The last transaction of each domain. A domain's sequence numbers only grow, whichever server writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,6 +54,31 @@ impl GtidPosition {
         part.0.iter().all(|(domain, last)| self.0.get(domain).is_some_and(|own| is_further(own, last)))
     }
 
+    /// This transaction is the last of its domain from now on, whatever its number: a log says in which order they came.
+    pub fn insert(&mut self, gtid: MariaDbGtid) {
+        self.0.insert(gtid.domain, Last { server: gtid.server_id, sequence: gtid.sequence });
+    }
+
+    /// True if this transaction, or a later one of its domain, is the last.
+    pub fn has(&self, gtid: MariaDbGtid) -> bool {
+        self.0.get(&gtid.domain).is_some_and(|own| own.sequence >= gtid.sequence)
+    }
+
+    /// The last transaction of this domain.
+    pub fn last_of(&self, domain: u32) -> Option<MariaDbGtid> {
+        let last = self.0.get(&domain)?;
+        Some(MariaDbGtid { domain, server_id: last.server, sequence: last.sequence })
+    }
+
+    /// The last transaction of each domain.
+    pub fn iter(&self) -> impl Iterator<Item = MariaDbGtid> + '_ {
+        self.0.iter().map(|(&domain, last)| MariaDbGtid {
+            domain,
+            server_id: last.server,
+            sequence: last.sequence,
+        })
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         for (domain, last) in &other.0 {
             self.add(*domain, *last);
@@ -87,6 +113,22 @@ impl GtidState {
         Ok(state)
     }
 
+    /// True if this transaction is in the log: a log has all transactions of a server in a domain up to the last.
+    pub fn has(&self, gtid: MariaDbGtid) -> bool {
+        self.0.get(&(gtid.domain, gtid.server_id)).is_some_and(|last| *last >= gtid.sequence)
+    }
+
+    /// Adds a transaction, and with it all earlier ones of its server in its domain.
+    pub fn insert(&mut self, gtid: MariaDbGtid) {
+        let last = self.0.entry((gtid.domain, gtid.server_id)).or_default();
+        *last = gtid.sequence.max(*last);
+    }
+
+    /// True if any transaction of this domain is in the log.
+    pub fn has_domain(&self, domain: u32) -> bool {
+        self.0.range((domain, 0)..=(domain, u32::MAX)).next().is_some()
+    }
+
     /// What this log has and `other` has not: of each domain and server the first and the last number. A log has all
     /// transactions of a server in a domain up to the last, so that the last ones tell.
     pub fn without(&self, other: &Self) -> Vec<(u32, u32, u64, u64)> {
@@ -95,6 +137,12 @@ impl GtidState {
             (last > known).then_some((domain, server, known.saturating_add(1), last))
         };
         self.0.iter().filter_map(rest).collect()
+    }
+}
+
+impl fmt::Display for GtidState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        join(&self.0, f, |(domain, server), sequence, f| write!(f, "{domain}-{server}-{sequence}"))
     }
 }
 

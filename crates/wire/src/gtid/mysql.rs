@@ -4,21 +4,30 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{BadGtidSet, join};
+use crate::binlog::MySqlGtid;
 
 /// Transactions by source and tag.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GtidIntervals(BTreeMap<Source, Vec<Interval>>);
+pub struct GtidIntervals(pub(super) BTreeMap<Source, Vec<Interval>>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Source {
+pub(super) struct Source {
     /// The 32 digits of the uuid, without hyphens.
-    uuid: u128,
+    pub(super) uuid: u128,
     /// In lower case; empty where there is none.
-    tag: Box<str>,
+    pub(super) tag: Box<str>,
+}
+
+impl Source {
+    /// Allocates nothing where there is no tag. With one it does: a walk over all tags of the uuid would not, and a set may have very
+    /// many of them.
+    fn of(gtid: &MySqlGtid) -> Self {
+        Self { uuid: gtid.uuid, tag: gtid.tag.as_str().into() }
+    }
 }
 
 /// First and last number, both in it. Those of one source are sorted and do not touch.
-type Interval = (u64, u64);
+pub(super) type Interval = (u64, u64);
 
 /// Tags have at most this many characters.
 const LONGEST_TAG: usize = 32;
@@ -30,9 +39,12 @@ impl GtidIntervals {
         for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
             set.read_source(one)?;
         }
+        // Once, at the end: texts may have them in any order.
+        set.0.values_mut().for_each(join_all);
         Ok(set)
     }
 
+    /// Reads one source's part; its intervals are not in order yet.
     fn read_source(&mut self, text: &str) -> Result<(), BadGtidSet> {
         let mut parts = text.split(':').map(str::trim);
         let uuid = read_uuid(parts.next().ok_or(BadGtidSet)?)?;
@@ -44,7 +56,7 @@ impl GtidIntervals {
                 is_bare = true;
             } else {
                 let interval = read_interval(part)?;
-                add(self.0.entry(Source { uuid, tag: tag.clone() }).or_default(), interval);
+                self.0.entry(Source { uuid, tag: tag.clone() }).or_default().push(interval);
                 is_bare = false;
             }
         }
@@ -56,14 +68,19 @@ impl GtidIntervals {
         self.0.is_empty()
     }
 
-    pub(super) fn parts(&self) -> usize {
+    /// How many intervals it has.
+    pub fn parts(&self) -> usize {
         self.0.values().map(Vec::len).sum()
     }
 
-    pub(super) fn contains(&self, part: &Self) -> bool {
+    /// True if all of `part` is in it.
+    pub fn contains(&self, part: &Self) -> bool {
         part.0.iter().all(|(source, wanted)| {
             let own = self.0.get(source).map(Vec::as_slice).unwrap_or_default();
-            wanted.iter().all(|(first, last)| own.iter().any(|(begin, end)| begin <= first && last <= end))
+            wanted.iter().all(|(first, last)| {
+                let after = own.partition_point(|(begin, _)| begin <= first);
+                after > 0 && own[after - 1].1 >= *last
+            })
         })
     }
 
@@ -86,14 +103,36 @@ impl GtidIntervals {
         Self(others.map(|(source, intervals)| (source.clone(), intervals.clone())).collect())
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    /// Adds one transaction.
+    pub fn insert(&mut self, gtid: &MySqlGtid) {
+        add(self.0.entry(Source::of(gtid)).or_default(), (gtid.number, gtid.number));
+    }
+
+    /// True if this transaction is in it.
+    pub fn has(&self, gtid: &MySqlGtid) -> bool {
+        let Some(own) = self.0.get(&Source::of(gtid)) else { return false };
+        let after = own.partition_point(|(first, _)| *first <= gtid.number);
+        after > 0 && own[after - 1].1 >= gtid.number
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
         for (source, intervals) in &other.0 {
             let own = self.0.entry(source.clone()).or_default();
-            for interval in intervals {
-                add(own, *interval);
+            if let [interval] = intervals[..] {
+                add(own, interval);
+            } else {
+                own.extend_from_slice(intervals);
+                join_all(own);
             }
         }
     }
+}
+
+/// With hyphens.
+pub fn uuid_text(uuid: u128) -> String {
+    let digits = format!("{uuid:032x}");
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
 fn read_uuid(text: &str) -> Result<u128, BadGtidSet> {
@@ -124,11 +163,9 @@ fn read_interval(text: &str) -> Result<Interval, BadGtidSet> {
 fn cut((first, last): Interval, taken: &[Interval]) -> Vec<Interval> {
     let mut left = Vec::new();
     let mut next = Some(first);
-    for &(begin, end) in taken {
+    let from = taken.partition_point(|(_, end)| *end < first);
+    for &(begin, end) in &taken[from..] {
         let Some(at) = next.filter(|at| *at <= last && begin <= last) else { break };
-        if end < at {
-            continue;
-        }
         if begin > at {
             left.push((at, begin - 1));
         }
@@ -139,33 +176,43 @@ fn cut((first, last): Interval, taken: &[Interval]) -> Vec<Interval> {
 }
 
 /// Adds an interval, and joins those that overlap or follow one another.
-fn add(intervals: &mut Vec<Interval>, (first, last): Interval) {
-    // The usual case: the next transaction of a source.
-    if let Some(end) = intervals.last_mut()
-        && end.0 <= first
-        && end.1.checked_add(1).is_none_or(|next| first <= next)
-    {
-        end.1 = end.1.max(last);
-        return;
-    }
-    intervals.push((first, last));
-    intervals.sort_unstable();
-    let mut joined: Vec<Interval> = Vec::with_capacity(intervals.len());
-    for &(first, last) in intervals.iter() {
-        match joined.last_mut() {
-            Some(end) if end.1.checked_add(1).is_none_or(|next| first <= next) => end.1 = end.1.max(last),
-            _ => joined.push((first, last)),
+pub(super) fn add(intervals: &mut Vec<Interval>, (first, last): Interval) {
+    // The usual case: the next transaction of a source, or one behind all others.
+    match intervals.last_mut() {
+        Some(end) if end.1.checked_add(1) == Some(first) => {
+            end.1 = last;
+            return;
         }
+        Some(end) if end.1 >= first => {}
+        _ => return intervals.push((first, last)),
     }
-    *intervals = joined;
+    let is_before = |&(_, end): &Interval| end.checked_add(1).is_some_and(|next| next < first);
+    let is_reached = |&(begin, _): &Interval| last.checked_add(1).is_none_or(|next| begin <= next);
+    let met = intervals.partition_point(is_before)..intervals.partition_point(is_reached);
+    let joined = match &intervals[met.clone()] {
+        [] => (first, last),
+        [one] => (first.min(one.0), last.max(one.1)),
+        [one, .., other] => (first.min(one.0), last.max(other.1)),
+    };
+    intervals.splice(met, [joined]);
+}
+
+/// Puts intervals in order, and joins those that overlap or follow one another.
+fn join_all(intervals: &mut Vec<Interval>) {
+    intervals.sort_unstable();
+    intervals.dedup_by(|next, one| {
+        let touches = one.1.checked_add(1).is_none_or(|after| next.0 <= after);
+        if touches {
+            one.1 = one.1.max(next.1);
+        }
+        touches
+    });
 }
 
 impl fmt::Display for GtidIntervals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         join(&self.0, f, |source, intervals, f| {
-            let digits = format!("{:032x}", source.uuid);
-            let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
-            f.write_str(&parts.join("-"))?;
+            f.write_str(&uuid_text(source.uuid))?;
             if !source.tag.is_empty() {
                 write!(f, ":{}", source.tag)?;
             }

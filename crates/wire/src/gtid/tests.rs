@@ -37,6 +37,24 @@ impl AddOne for String {
     }
 }
 
+/// A replica may say that it has any number of tags: each group of the log is looked up in what it says.
+#[test]
+fn very_many_tags_cost_no_time() {
+    let tags: Vec<_> = (0..50_000).map(|tag| format!("{A}:t{tag}:1")).collect();
+    let GtidSet::MySql(mut set) = set(&tags.join(",")) else { panic!("MySQL's") };
+    let began = std::time::Instant::now();
+    let uuid = u128::from_str_radix(&A.replace('-', ""), 16).unwrap();
+    for number in 1..=5_000 {
+        let tag = crate::binlog::Tag::new(b"zz").unwrap();
+        let gtid = crate::binlog::MySqlGtid { uuid, tag, number };
+        assert!(!set.has(&gtid));
+        set.insert(&gtid);
+        assert!(set.has(&gtid));
+    }
+    // One after the other it takes a quarter of a minute.
+    assert!(began.elapsed() < std::time::Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
 #[test]
 fn nonsense_is_refused() {
     for text in [
@@ -117,6 +135,25 @@ fn what_one_log_has_and_another_has_not() {
     assert!(set(&format!("{A}:t:1-5")).without(&set(&format!("{A}:t:1-9"))).is_empty());
 }
 
+/// A replica may send any set that fits into a packet.
+#[test]
+fn sets_of_very_many_intervals_take_little_time() {
+    let began = std::time::Instant::now();
+    let odd = |first: u64| -> Vec<String> { (0..200_000).map(|n| (first + 2 * n).to_string()).collect() };
+    let text = |numbers: Vec<String>| format!("{A}:{}", numbers.join(":"));
+    let one = GtidIntervals::parse(&text(odd(1))).unwrap();
+    let other = GtidIntervals::parse(&text(odd(400_001).into_iter().rev().collect())).unwrap();
+    let mut bytes = Vec::new();
+    one.encode(&mut bytes);
+    assert_eq!(GtidIntervals::decode(&bytes).unwrap(), one);
+    assert_eq!(one.without(&other), one);
+    assert!(one.without(&one).is_empty() && one.contains(&one) && !one.contains(&other));
+    let mut both = other;
+    both.merge(&one);
+    assert_eq!(both.0.values().map(Vec::len).sum::<usize>(), 400_000);
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}
+
 fn numbers() -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec((1_u64..60, 0_u64..5).prop_map(|(first, more)| (first, first + more)), 1..12)
 }
@@ -144,6 +181,11 @@ proptest! {
         both.merge(&b);
         let all: Vec<_> = one.iter().chain(&other).copied().collect();
         prop_assert_eq!(&both, &written(&all));
+        let mut by_one = GtidSet::default();
+        for one in &all {
+            by_one.merge(&written(&[*one]));
+        }
+        prop_assert_eq!(&by_one, &both);
         prop_assert!(both.contains(&a) && both.contains(&b));
         prop_assert_eq!(&set(&both.to_string()), &both);
     }
@@ -155,4 +197,12 @@ proptest! {
             prop_assert_eq!(GtidSet::parse(&found.to_string()), Ok(found));
         }
     }
+}
+
+/// Found by fuzzing: as a text it would be taken for an interval.
+#[test]
+fn a_tag_does_not_begin_with_a_digit() {
+    let bytes = include_bytes!("../../../../fuzz/seeds/binlog/set-tag-begins-with-a-digit");
+    assert!(GtidIntervals::decode(&bytes[1..]).is_err() || GtidIntervals::decode(bytes).is_err());
+    assert!(crate::binlog::Tag::new(b"2lue").is_err() && crate::binlog::Tag::new(b"_2lue").is_ok());
 }

@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 31] = shows![
+const SHOWS: [Sample; 36] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -64,13 +64,18 @@ const SHOWS: [Sample; 31] = shows![
     "SHOW VIPS",
     "SHOW MEMBERS",
     "VIP CHECK",
+    "SHOW RELAY STATUS",
+    "SHOW RELAY REPLICAS",
+    "SHOW RELAY FILES",
+    "SHOW CACHE DIGESTS",
+    "SHOW CACHE STREAMS",
     "SHOW COMMANDS",
     "SHOW VARIABLES",
     "SHOW WARNINGS",
     "SHOW DATABASES"
 ];
 
-const OTHERS: [Sample; 35] = [
+const OTHERS: [Sample; 36] = [
     sample(
         "SELECT",
         &["SELECT 1", "SELECT name FROM users", "WITH x AS (SELECT 1) SELECT * FROM x"],
@@ -93,8 +98,28 @@ const OTHERS: [Sample; 35] = [
     ),
     sample(
         "VIP",
-        &["VIP FREEZE", "VIP UNFREEZE", "VIP REBALANCE"],
-        &["VIP", "VIP FREEZE x", "VIP MOVE write", "VIP MOVE write TO nobody"],
+        &["VIP FREEZE", "VIP UNFREEZE", "VIP REBALANCE", "VIP PROMISE m1 6000 'vips/a' 'm1,m2'"],
+        &["VIP", "VIP FREEZE x", "VIP MOVE write", "VIP MOVE write TO nobody", "VIP PROMISE m1 soon a b"],
+    ),
+    sample(
+        "RELAY",
+        &[
+            "RELAY START r",
+            "RELAY START r ADMIT 'x'",
+            "RELAY STOP r",
+            "RELAY CUT r",
+            "RELAY PURGE r TO 'b.2'",
+            "RELAY ROTATE r",
+        ],
+        &[
+            "RELAY",
+            "RELAY START",
+            "RELAY START nothing",
+            "RELAY CUT r x",
+            "RELAY PURGE r",
+            "RELAY ROTATE",
+            "RELAY ROTATE r x",
+        ],
     ),
     sample("CONFIG PLAN", &["CONFIG PLAN"], &["CONFIG PLAN x"]),
     sample("CONFIG DIFF", &["CONFIG DIFF"], &["CONFIG DIFF x"]),
@@ -208,7 +233,21 @@ const OTHERS: [Sample; 35] = [
         &["CONFIG ROLLBACK", "CONFIG ROLLBACK x", "CONFIG ROLLBACK 1 2", "CONFIG ROLLBACK 7"],
     ),
     sample("CONFIG SAVE", &["CONFIG SAVE"], &["CONFIG SAVE x"]),
-    sample("CLEAR CACHE", &["CLEAR CACHE", "PURGE CACHE"], &["CLEAR CACHE x"]),
+    sample(
+        "CACHE FLUSH",
+        &[
+            "CACHE FLUSH",
+            "CLEAR CACHE",
+            "PURGE CACHE",
+            "PROXYSQL FLUSH QUERY CACHE",
+            "CACHE FLUSH SCHEMA a",
+            "CACHE FLUSH TABLE a.b",
+            "CACHE FLUSH TABLE `b`",
+            "CACHE FLUSH DIGEST 0123456789abcdef",
+            "CACHE FLUSH RULE 'the front page'",
+        ],
+        &["CACHE FLUSH x", "CACHE FLUSH SCHEMA", "CACHE FLUSH DIGEST 1", "CACHE FLUSH RULE a b"],
+    ),
     sample(
         "LOG STOP",
         &["LOG STOP", "LOG STOP sql_log", "LOG STOP slow"],

@@ -73,20 +73,36 @@ pub(super) async fn detach(open: &mut Open) -> Result<String, ProbeError> {
 
 /// One that has followed keeps the account and the rest of what it was told; one that was the primary is told all.
 pub(super) async fn attach(open: &mut Open, around: &Around<'_>) -> Result<String, ProbeError> {
+    follow(open, around, around.has_account).await
+}
+
+/// The same, behind a relay. As whom it logs in there it is always told: it need not be the account that the primary has.
+pub(super) async fn drain(open: &mut Open, around: &Around<'_>) -> Result<String, ProbeError> {
+    follow(open, around, false).await
+}
+
+async fn follow(open: &mut Open, around: &Around<'_>, keeps: bool) -> Result<String, ProbeError> {
     let product = open.product;
-    let Some(to) = around.other else { return Err(ProbeError::Nonsense("nobody to follow")) };
+    let Some(to) = &around.other else { return Err(ProbeError::Nonsense("nobody to follow")) };
     let follows = around.own.standing().is_some_and(|own| !own.sources.is_empty());
     execute(&mut open.connection, words(product, "STOP REPLICA", "STOP SLAVE")).await?;
     if product.is_mariadb() && !follows {
         // What it has written itself it does not need again.
         execute(&mut open.connection, "SET GLOBAL gtid_slave_pos = @@global.gtid_current_pos").await?;
     }
-    execute(&mut open.connection, &change(product, around, (&to.host, to.port), follows)).await?;
+    let manner = (follows && keeps, follows);
+    execute(&mut open.connection, &change(product, around, (&to.host, to.port), manner)).await?;
     execute(&mut open.connection, words(product, "START REPLICA", "START SLAVE")).await?;
     Ok(format!("follows {}", to.name))
 }
 
-fn change(product: Product, around: &Around<'_>, (host, port): (&str, u16), follows: bool) -> String {
+/// `keeps`: it has an account for that; `follows`: it was told how to follow before.
+fn change(
+    product: Product,
+    around: &Around<'_>,
+    (host, port): (&str, u16),
+    (keeps, follows): (bool, bool),
+) -> String {
     let is_mariadb = product.is_mariadb();
     let side = if is_mariadb || !is_new(product) { "MASTER" } else { "SOURCE" };
     let mut list = vec![format!("{side}_HOST = {}", quoted(host)), format!("{side}_PORT = {port}")];
@@ -95,13 +111,15 @@ fn change(product: Product, around: &Around<'_>, (host, port): (&str, u16), foll
     } else {
         format!("{side}_AUTO_POSITION = 1")
     });
-    if !follows {
+    if !keeps {
         let account = &around.settings.replication;
         list.push(format!("{side}_USER = {}", quoted(&account.user)));
         list.push(format!(
             "{side}_PASSWORD = {}",
             quoted(&String::from_utf8_lossy(account.password.expose()))
         ));
+    }
+    if !follows {
         if around.manner.0.is_empty() && !is_mariadb && is_new(product) {
             list.push("GET_SOURCE_PUBLIC_KEY = 1".to_owned());
         }

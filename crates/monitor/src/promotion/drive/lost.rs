@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
-use delphinus_topology::promotion::{Detection, Limits, Loss, Move, OnLoss, Plan, Server, Wanted, errant};
+use delphinus_topology::promotion::{
+    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, RelayStanding, SeenOpen, Server, Wanted, errant,
+    has_started_again, identity_of, may_reopen,
+};
 use tracing::{error, info, warn};
 
 use super::super::story::Told;
-use super::{Driver, PLAN, find};
+use super::kept::{Kept, PLAN};
+use super::{Driver, find};
 
 /// Between two looks where nothing is done by itself: semi-sync is watched all the same, for a failover by an operator.
 const SLOW: Duration = Duration::from_secs(1);
@@ -30,10 +34,14 @@ impl Driver {
         wanted.on_loss = Self::on_loss(&set, on_loss);
         let servers = self.look().await;
         let snapshot = self.reader.load();
-        let from =
-            snapshot.primary().map(|primary| primary.id).or(self.watched).ok_or_else(|| {
-                format!("it is not known who was the primary: {}", snapshot.why_no_primary())
-            })?;
+        let Some(from) = snapshot.primary().map(|primary| primary.id).or(self.watched) else {
+            let unknown = || format!("it is not known who was the primary: {}", snapshot.why_no_primary());
+            let to = wanted.to.ok_or_else(unknown)?;
+            let relays = self.look_at_relays(&set).await;
+            may_reopen(to, (&servers, &relays))
+                .map_err(|why| format!("{}; this one cannot be opened: {why}", unknown()))?;
+            return self.drive(Plan::reopening(to, set.limits), &servers, (set, by)).await;
+        };
         let primary = find(&servers, from)?;
         if primary.is_open() {
             return Err(format!("{} answers and takes writes: use SWITCHOVER", primary.name));
@@ -41,7 +49,8 @@ impl Driver {
         self.alert.clear();
         // It answers, and is to have the role again.
         if wanted.to == Some(from) && primary.seen.is_ok() {
-            return self.drive(Plan::reopening(from, set.limits), &servers, (set, by)).await;
+            let plan = self.reopening(from, set.limits);
+            return self.drive(plan, &servers, (set, by)).await;
         }
         let mut plan = Plan::new(Move::Failover, from, wanted, set.limits);
         plan.proof = self.proof.clone();
@@ -66,7 +75,7 @@ impl Driver {
         self.refused.retain(|(id, _)| *id != from);
         let plan = Plan::rejoin(from, to, set.limits);
         let told = self.drive(plan, &servers, (set, by)).await?;
-        self.replaced.retain(|id| *id != from);
+        self.agree_on_return(from).await;
         Ok(told)
     }
 
@@ -74,10 +83,13 @@ impl Driver {
     pub(in super::super) async fn watch(&mut self) -> Due {
         loop {
             let is_ready = self.ready().await;
-            if is_ready.is_ok()
-                && let Some(due) = self.left_behind().await
-            {
-                return due;
+            if let Ok(set) = &is_ready {
+                self.learn_what_is_agreed().await;
+                self.go_along(set.limits).await;
+                self.forget_plan().await;
+                if let Some(due) = self.left_behind().await {
+                    return due;
+                }
             }
             let pause = match is_ready {
                 Ok(set) if self.settings.kind != delphinus_topology::Kind::GroupReplication => {
@@ -88,7 +100,29 @@ impl Driver {
                 }
                 _ => SLOW,
             };
-            rt::sleep(pause).await;
+            self.rest(pause).await;
+        }
+    }
+
+    /// Until something has changed in the lease store, at most so long.
+    async fn rest(&mut self, limit: Duration) {
+        let news = self.parts.news.changed();
+        if let rt::Either::First(Err(_)) = rt::either(news, rt::sleep(limit)).await {
+            // There is no store whose news could be heard.
+            rt::sleep(limit).await;
+        }
+    }
+
+    /// A move has come to its end, and its journal may still be there: the next actor would take it for one that is under way.
+    async fn forget_plan(&mut self) {
+        if !self.kept.is_any() {
+            return;
+        }
+        if self.may_go_on().is_ok() {
+            self.keep(None).await;
+        } else if self.parts.leave.permit().is_ok() {
+            // It is looked at anew, with the new right.
+            self.kept = Kept::default();
         }
     }
 
@@ -100,7 +134,7 @@ impl Driver {
         }
         match self.parts.leave.get(PLAN).await {
             Ok(text) => {
-                self.epoch = Some(permit.epoch);
+                (self.epoch, self.acting) = (Some(permit.epoch), Some(permit.epoch));
                 text.map(Due::GoOn)
             }
             Err(error) => {
@@ -112,9 +146,17 @@ impl Driver {
 
     /// The plan of an earlier actor. One that makes no sense is given up, and said.
     async fn left_plan(&mut self, text: &str, servers: &[Server], limits: Limits) -> Option<Plan> {
-        self.kept = Some(text.to_owned());
+        self.kept = Kept::Known(Some(text.to_owned()));
         match Plan::of_journal(text, servers, limits) {
-            Ok(plan) => Some(plan),
+            Ok(plan) => {
+                let Some(third) = plan.is_overtaken(servers) else { return Some(plan) };
+                error!(
+                    primary = &*third.name,
+                    "a move that was left behind is not gone on with: a server takes writes that has no part in it"
+                );
+                self.keep(None).await;
+                None
+            }
             Err(bad) => {
                 error!(
                     why = bad.0,
@@ -134,24 +176,29 @@ impl Driver {
             self.detection = Detection::default();
             self.watched = primary;
         }
+        if let Some(primary) = primary {
+            self.agree_on_what_is_seen(primary).await;
+        }
         let watched = self.watched?;
         let at = rt::now();
         let servers = self.look().await;
         let server = find(&servers, watched).ok()?;
-        self.proof.watch(server, &servers, at);
-        self.was_lost |= server.seen.is_err();
+        let relays = self.look_at_relays(set).await;
+        self.proof.watch(server, (&servers, &relays), at);
         if let Some(standing) = server.standing().filter(|_| server.is_open()) {
             self.events = Some(standing.events.enabled.clone());
-            self.was_lost = false;
-            if let Some(due) = self.due_to_rejoin(server, &servers) {
+            self.seen_open = SeenOpen::of(server, rt::now());
+            let due = self.due_to_rejoin(server, &servers);
+            if let Some(due) = due.or_else(|| self.due_to_admit(server, &relays)) {
                 return Some(due);
             }
         }
-        let loss = self.detection.look(server, &servers, set.patience, rt::now());
+        let loss = self.detection.look(server, (&servers, &relays), set.patience, rt::now());
         if !set.is_auto || self.again.is_some_and(|again| rt::now() < again) {
             return None;
         }
-        if self.was_lost && server.seen.is_ok() && !servers.iter().any(Server::is_open) {
+        let is_agreed = self.agreed_primary() == Some(watched);
+        if !servers.iter().any(Server::is_open) && has_started_again(self.seen_open, server, is_agreed, at) {
             return self.parts.leave.permit().is_ok().then_some(Due::Reopen(watched));
         }
         let told = match loss {
@@ -191,7 +238,10 @@ impl Driver {
                 let is_refused = |(id, text): &(BackendId, Arc<str>)| {
                     *id == server.id && found.as_ref() == Some(text) && !server.is_open()
                 };
-                is_due && !server.points_to(primary) && !self.refused.iter().any(is_refused)
+                is_due
+                    && server.follows_plainly()
+                    && !server.points_to(primary)
+                    && !self.refused.iter().any(is_refused)
             };
             servers.iter().find(is_back).map(|_| Due::Rejoin { from: old.id, to: primary.id })
         })
@@ -199,8 +249,13 @@ impl Driver {
 
     /// Does what the proxy does without an operator's word.
     pub(in super::super) async fn do_by_itself(&mut self, due: Due) {
-        let Ok(set) = self.ready().await else { return };
-        let Ok(wanted) = self.wanted(&set, None) else { return };
+        let ready = self.ready().await;
+        let wanted = ready.as_ref().ok().and_then(|set| self.wanted(set, None).ok());
+        let (Ok(set), Some(wanted)) = (ready, wanted) else {
+            // What was left behind is looked for again.
+            self.epoch = None;
+            return;
+        };
         let servers = self.look().await;
         let (plan, by) = match &due {
             Due::GoOn(text) => {
@@ -215,7 +270,8 @@ impl Driver {
                 plan.events.clone_from(&self.events);
                 (plan, "auto_failover")
             }
-            Due::Reopen(from) => (Plan::reopening(*from, set.limits), "auto_failover"),
+            Due::Reopen(from) => (self.reopening(*from, set.limits), "auto_failover"),
+            Due::Admit(from) => (self.reopening(*from, set.limits), "relays"),
             Due::Rejoin { from, to } => (Plan::rejoin(*from, *to, set.limits), "return"),
         };
         if let Err(why) = self.drive(plan, &servers, (set, by.to_owned())).await {
@@ -227,6 +283,27 @@ impl Driver {
         if let Due::Rejoin { from, to } = due {
             self.note_refused(from, to).await;
         }
+    }
+
+    fn reopening(&self, from: BackendId, limits: Limits) -> Plan {
+        let mut plan = Plan::reopening(from, limits);
+        plan.proof = self.proof.clone();
+        plan
+    }
+
+    /// Relays that a move has cut off, and that do not go for the primary: it came to nothing, or they were away when it ended. What an
+    /// operator has cut is left alone.
+    fn due_to_admit(&mut self, primary: &Server, relays: &[Relay]) -> Option<Due> {
+        if !self.owes_relays || self.again.is_some_and(|again| rt::now() < again) {
+            return None;
+        }
+        self.parts.leave.permit().ok()?;
+        let identity = identity_of(&primary.standing()?.identity);
+        let is_away = |own: &RelayStanding| own.is_cut || own.refused.contains(&identity);
+        let all_answer = relays.iter().all(|relay| relay.seen.is_ok());
+        let is_due = relays.iter().filter_map(Relay::standing).any(is_away);
+        self.owes_relays = is_due || !all_answer;
+        is_due.then_some(Due::Admit(primary.id))
     }
 
     /// Whoever was refused is left alone as long as it stays as it is; whoever follows the primary is no old one any more.
@@ -242,7 +319,7 @@ impl Driver {
             }
         }
         if old.points_to(primary) {
-            self.replaced.retain(|id| *id != from);
+            self.agree_on_return(from).await;
         }
     }
 }
@@ -256,6 +333,8 @@ pub(in super::super) enum Due {
     Replace(BackendId),
     /// One that has started again takes writes again.
     Reopen(BackendId),
+    /// Relays that were cut off acknowledge to the primary again.
+    Admit(BackendId),
     /// One that was replaced follows the new one.
     Rejoin {
         /// The old one.

@@ -1,14 +1,15 @@
 //! Steps are carried out, each on its server, at the same time; and only while this process may act.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
-use delphinus_topology::promotion::{Plan, Server, Step};
+use delphinus_topology::promotion::{Plan, Server, Step, identity_of};
 use delphinus_topology::{BackendId, Wish};
 use tracing::{info, warn};
 
-use super::super::act::{Around, act};
+use super::super::act::{Around, Place, act};
 use super::super::hand::Hand;
 use super::super::look;
 use super::super::settings::PromotionSettings;
@@ -44,16 +45,19 @@ impl Driver {
                 let done = self.hold(step).await;
                 outcomes.push((step.clone(), begun.elapsed(), done));
             }
-            outcomes.extend(self.on_servers(&others, servers, (set, limit)).await);
+            let (at_relays, on_servers): (Vec<_>, Vec<_>) =
+                others.iter().partition(|step| step.at_relay().is_some());
+            outcomes.extend(self.at_relays(&at_relays, plan, servers, limit).await);
+            outcomes.extend(self.on_servers(&on_servers, plan, servers, (set, limit)).await);
         }
         let mut all_done = true;
         for (step, took, outcome) in outcomes {
-            self.tell(servers, &step, (after, took), &outcome);
+            self.tell(plan, servers, (&step, after, took), &outcome);
             match outcome {
                 Ok(_) => {
                     plan.done(&step, rt::now());
-                    if matches!(step, Step::Close(_) | Step::Open(_) | Step::Elect(_)) {
-                        self.ask_monitor(step.on());
+                    if let Step::Close(on) | Step::Open(on) | Step::Elect(on) = step {
+                        self.ask_monitor(on);
                     }
                 }
                 Err(why) => {
@@ -67,7 +71,7 @@ impl Driver {
 
     /// How long a step may take: no statement may be under way when another proxy may act.
     fn allowance(&self, step: Duration) -> Result<Duration, String> {
-        let permit = self.parts.leave.permit()?;
+        let permit = self.may_go_on()?;
         let Some(until) = permit.until else { return Ok(step) };
         let left = until.saturating_duration_since(rt::now());
         if left.is_zero() {
@@ -76,9 +80,46 @@ impl Driver {
         Ok(step.min(left))
     }
 
+    /// What is done at relays, at the same time.
+    async fn at_relays(
+        &self,
+        steps: &[&Step],
+        plan: &Plan,
+        servers: &[Server],
+        limit: Duration,
+    ) -> Vec<(Step, Duration, Result<String, String>)> {
+        let doing = steps.iter().map(|step| {
+            let doing: Doing<'_> = Box::pin(async move {
+                let begun = rt::now();
+                let late = || Err(format!("no answer within {} s", limit.as_secs_f32()));
+                let outcome = rt::timeout(limit, self.at_relay(step, plan, servers)).await;
+                ((*step).clone(), begun.elapsed(), outcome.unwrap_or_else(late))
+            });
+            doing
+        });
+        all(doing.collect()).await
+    }
+
+    async fn at_relay(&self, step: &Step, plan: &Plan, servers: &[Server]) -> Result<String, String> {
+        let named = |id| plan.relays.iter().find(|relay| relay.id == id).map(|relay| &*relay.name);
+        let none = || "there is no such relay any more".to_owned();
+        match step {
+            Step::Cut(relay) => self.parts.relays.cut(named(*relay).ok_or_else(none)?).await,
+            Step::Turn { relay, to, epoch } => {
+                let standing = servers.iter().find(|server| server.id == *to).and_then(Server::standing);
+                let standing = standing.ok_or_else(|| "its new source does not answer".to_owned())?;
+                let identity = identity_of(&standing.identity);
+                let name = named(*relay).ok_or_else(none)?;
+                self.parts.relays.turn(name, (*to, &identity), *epoch).await
+            }
+            _ => Ok(String::new()),
+        }
+    }
+
     async fn on_servers(
         &mut self,
         steps: &[&Step],
+        plan: &Plan,
         servers: &[Server],
         (set, limit): (&PromotionSettings, Duration),
     ) -> Vec<(Step, Duration, Result<String, String>)> {
@@ -87,24 +128,38 @@ impl Driver {
         let find = |id: BackendId| servers.iter().find(|server| server.id == id);
         let mut doing: Vec<Doing<'_>> = Vec::new();
         for hand in &mut self.hands {
-            let of_hand: Vec<_> = steps.iter().filter(|step| step.on() == hand.id).copied().collect();
+            let of_hand: Vec<_> = steps.iter().filter(|step| step.on() == Some(hand.id)).copied().collect();
             let Some(own) = find(hand.id) else { continue };
             // One server has one connection: its steps come one after the other, and there is one as a rule.
             let [step] = of_hand.as_slice() else { continue };
             let step: &Step = step;
-            let other = if let Step::Attach { to, .. } = step { find(*to) } else { None };
-            let around = Around { settings: set, monitor, other, own, manner };
+            let other = match step {
+                Step::Attach { to, .. } => find(*to).map(|to| (&to.name, &to.host, to.port)),
+                Step::Drain { relay, .. } => {
+                    let relay = plan.relays.iter().find(|known| known.id == *relay);
+                    relay.map(|relay| (&relay.name, &relay.host, relay.port))
+                }
+                _ => None,
+            };
+            let place = |(name, host, port): (&Arc<str>, &Arc<str>, u16)| Place {
+                name: name.clone(),
+                host: host.clone(),
+                port,
+            };
+            let has_account = own.relay(&plan.relays).is_none();
+            let around = Around { settings: set, monitor, other: other.map(place), has_account, own, manner };
             doing.push(Box::pin(one(hand, step, around, limit)));
         }
         all(doing).await
     }
 
     /// The proxy's own sessions: new transactions wait, or go on.
-    async fn hold(&self, step: &Step) -> Result<String, String> {
+    pub(super) async fn hold(&self, step: &Step) -> Result<String, String> {
         let (on, wish) = match step {
             Step::Hold(on) => (*on, Wish::Offline { since: rt::now() }),
             Step::GiveUp(on) => (*on, Wish::GivenUp { since: rt::now() }),
-            step => (step.on(), Wish::Online),
+            Step::Release(on) => (*on, Wish::Online),
+            _ => return Ok(String::new()),
         };
         if !self.reader.wish(on, rt::now(), wish).await {
             return Err("the proxy stops".to_owned());
@@ -118,14 +173,16 @@ impl Driver {
 
     fn tell(
         &self,
+        plan: &Plan,
         servers: &[Server],
-        step: &Step,
-        (after, took): (Duration, Duration),
+        (step, after, took): (&Step, Duration, Duration),
         outcome: &Result<String, String>,
     ) {
         let is_own = matches!(step, Step::Hold(_) | Step::GiveUp(_) | Step::Release(_));
-        let name = servers.iter().find(|server| server.id == step.on() && !is_own);
-        let backend = name.map(|server| server.name.to_string()).unwrap_or_default();
+        let server = servers.iter().find(|server| Some(server.id) == step.on() && !is_own);
+        let relay = plan.relays.iter().find(|relay| Some(relay.id) == step.at_relay());
+        let name = server.map(|server| &server.name).or(relay.map(|relay| &relay.name));
+        let backend = name.map(ToString::to_string).unwrap_or_default();
         let result = match outcome {
             Ok(text) => text.clone(),
             Err(why) => format!("failed: {why}"),

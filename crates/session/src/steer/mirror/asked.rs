@@ -31,7 +31,7 @@ pub(crate) struct Execution {
 }
 
 /// Why there is no answer.
-pub(super) enum NotAnswered {
+pub(crate) enum NotAnswered {
     /// The mirror has refused to prepare the statement; the connection is as good as before.
     Refused(String),
     /// The connection is not.
@@ -84,7 +84,7 @@ impl Asked {
     }
 
     /// So much it takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
             Self::Execution(execution) => execution.statement.text().len() + execution.payload.len(),
@@ -92,7 +92,7 @@ impl Asked {
     }
 
     /// The command as this connection takes it.
-    pub(super) async fn command(
+    pub(crate) async fn command(
         &self,
         checkout: &mut Checkout,
         (want, memory): (&SessionState, &Rc<Memory>),
@@ -129,27 +129,52 @@ impl Asked {
     }
 }
 
-/// Sends a command and reads its answer to the end.
-pub(super) async fn exchange(
+impl NotAnswered {
+    /// Gives the connection back, if it is as good as before; why there is no answer.
+    pub(crate) fn leave(self, checkout: Checkout) -> String {
+        match self {
+            Self::Refused(why) => {
+                checkout.release();
+                why
+            }
+            Self::Broken(why) => why,
+        }
+    }
+}
+
+/// Sends a command and reads its answer to the end, as a client that has agreed on `capabilities` would get it. `pass` is told of each
+/// part of it, or nothing where a client is told of changes that are its own.
+pub(crate) async fn exchange(
     buffers: &BufferPool,
     checkout: &mut Checkout,
-    payload: &[u8],
+    (payload, client): (&[u8], Capabilities),
+    mut pass: impl FnMut(Option<&[u8]>),
 ) -> Result<Response, NetError> {
     let capabilities = checkout.connection().capabilities;
     let mut packet = Vec::with_capacity(payload.len() + 4);
     put_packet(&mut packet, 0, payload);
     checkout.connection().stream.write_bytes(&packet).await?;
-    let mut tracker = ResponseTracker::new(Shape::Results, capabilities, capabilities);
+    let mut tracker = ResponseTracker::new(Shape::Results, capabilities, client);
     let mut bytes = buffers.take();
     loop {
-        let read = match tracker.advance(bytes.data_mut())? {
-            Progress::Rewrite(n, len) if !tracker.is_done() => n + len,
-            Progress::Done(_) | Progress::Shortened(..) | Progress::Rewrite(..) => break,
-            Progress::More(n) | Progress::ResultEnd(n) => n,
+        let (read, passed, is_over) = match tracker.advance(bytes.data_mut())? {
+            Progress::Done(n) => (n, n, true),
+            Progress::Shortened(n, len) => (n + len, n + len, true),
+            Progress::Rewrite(n, len) => {
+                pass(None);
+                (n + len, 0, tracker.is_done())
+            }
+            Progress::More(n) | Progress::ResultEnd(n) => (n, n, false),
             Progress::LocalInfile(_) => {
                 return Err(delphinus_wire::Malformed("a read asks for a file").into());
             }
         };
+        if passed > 0 {
+            pass(Some(&bytes.data()[..passed]));
+        }
+        if is_over {
+            break;
+        }
         bytes.consume(read);
         if read > 0 {
             continue;

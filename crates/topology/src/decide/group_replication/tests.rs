@@ -147,8 +147,11 @@ fn inside_of_a_view_the_last_who_takes_the_role_has_it() {
     assert_eq!(bench.tell(2, Word(1, 0, &[])), Some(0));
     assert_eq!(bench.tell(2, Word(1, 1, &[])), Some(0), "it has not given it up yet");
     assert_eq!(bench.tell(1, Word(1, 1, &[])), Some(1), "it has been given up: there is one at a time");
+    let before = bench.snapshot.succession;
     // And back: it says the same as before, and later.
     assert_eq!(bench.tell(0, Word(1, 0, &[])), Some(0));
+    let now = bench.snapshot.succession;
+    assert!(now.number == before.number + 1 && now.since > before.since && before.since.is_some());
 }
 
 /// The primary has not heard of the newest view, and not all who have name it.

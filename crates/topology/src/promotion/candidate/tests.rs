@@ -7,11 +7,12 @@ use delphinus_wire::gtid::GtidSet;
 
 use super::*;
 use crate::identity::Identity;
+use crate::promotion::relay::{RelayId, RelayStanding};
 use crate::promotion::standing::{Events, SemiSync};
 
 const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
 
-fn server(id: u16, executed: u64, received: u64) -> Server {
+pub(in crate::promotion) fn server(id: u16, executed: u64, received: u64) -> Server {
     let name: Arc<str> = format!("db{id}").into();
     let set = |last: u64| Arc::new(GtidSet::parse(&format!("{A}:1-{last}")).unwrap());
     let source = Source {
@@ -20,6 +21,7 @@ fn server(id: u16, executed: u64, received: u64) -> Server {
         port: 3306,
         identity: Identity::default(),
         receiver: Receiver::Running,
+        misses_it: false,
         applier_stopped: None,
         delay: Duration::ZERO,
         is_filtered: false,
@@ -43,8 +45,22 @@ fn server(id: u16, executed: u64, received: u64) -> Server {
         followers: None,
         missing_rights: Arc::default(),
         starts_read_only: true,
+        uptime: Duration::from_secs(1_000),
     };
     Server { id: BackendId(id), name: name.clone(), host: name, port: 3306, seen: Ok(standing) }
+}
+
+/// One that acknowledges to `db0` and has so much of its log.
+pub(in crate::promotion) fn relay(last: u64) -> Relay {
+    let own = RelayStanding {
+        source: Some(A.into()),
+        follows: Some("db0".into()),
+        is_receiving: true,
+        is_acknowledging: true,
+        has: Arc::new(GtidSet::parse(&format!("{A}:1-{last}")).unwrap()),
+        ..RelayStanding::default()
+    };
+    Relay { id: RelayId(0), name: "r".into(), host: "r".into(), port: 3306, number: 999, seen: Ok(own) }
 }
 
 fn change(server: &mut Server, what: impl FnOnce(&mut Standing)) {
@@ -73,14 +89,14 @@ fn those_that_can_never_take_it_say_why() {
     ];
     for (what, why) in cases {
         let mut servers = [server(0, 9, 9), server(1, 9, 9), server(2, 9, 9)];
-        assert_eq!(unfit(&servers[1], &servers[0], &servers), None);
+        assert_eq!(unfit(&servers[1], &servers[0], (&servers, &[])), None);
         change(&mut servers[1], what);
-        let found = unfit(&servers[1], &servers[0], &servers).unwrap_or_default();
+        let found = unfit(&servers[1], &servers[0], (&servers, &[])).unwrap_or_default();
         assert!(found.contains(why), "{why}: {found}");
     }
     // What the primary has written since it was asked is no transaction of the replica's own.
     let servers = [server(0, 9, 9), server(1, 12, 12)];
-    assert_eq!(unfit(&servers[1], &servers[0], &servers), None);
+    assert_eq!(unfit(&servers[1], &servers[0], (&servers, &[])), None);
 }
 
 #[test]
@@ -88,7 +104,7 @@ fn of_a_lost_primary_whoever_has_received_most_comes_first() {
     let lost = |servers: &mut Vec<Server>| servers[0].seen = Err("gone".into());
     let mut servers = vec![server(0, 9, 9), server(1, 5, 8), server(2, 6, 7), server(3, 8, 8)];
     lost(&mut servers);
-    let choose = |servers: &[Server], wanted: &Wanted| choose(&servers[0], servers, wanted);
+    let choose = |servers: &[Server], wanted: &Wanted| choose(&servers[0], (servers, &[]), wanted);
     let wanted = Wanted::default();
     // Two have all: the one that has applied it.
     assert_eq!(choose(&servers, &wanted), Ok(Choice { to: BackendId(3), lost: None }));
@@ -108,7 +124,7 @@ fn of_a_lost_primary_whoever_has_received_most_comes_first() {
 #[test]
 fn a_switchover_takes_a_preferred_one_and_else_the_furthest() {
     let mut servers = vec![server(0, 9, 9), server(1, 5, 8), server(2, 8, 8)];
-    let next = |servers: &[Server], wanted: &Wanted| choose_next(&servers[0], servers, wanted);
+    let next = |servers: &[Server], wanted: &Wanted| choose_next(&servers[0], (servers, &[]), wanted);
     assert_eq!(next(&servers, &Wanted::default()), Ok(BackendId(2)));
     let preferred = Wanted { prefer: vec![BackendId(1)], ..Wanted::default() };
     assert_eq!(next(&servers, &preferred), Ok(BackendId(1)));

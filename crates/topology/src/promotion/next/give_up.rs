@@ -23,6 +23,15 @@ pub(super) fn give_up(plan: &mut Plan, servers: &[Server], now: Instant) -> Opti
             return Some(undo(plan, servers, now, why));
         }
     };
+    if let Some(to) = plan.to.and_then(|to| find(servers, to)).filter(|to| to.is_open()) {
+        // It was opened before this move: what it has taken since `from` has not.
+        let why = format!("{} takes writes already; look which of the two is the primary", to.name);
+        return Some(Next::Stuck(why));
+    }
+    // Also of one that was closed before: it has started again.
+    if let Some(to) = plan.to.and_then(|to| find(servers, to)) {
+        plan.note_semi_sync(from, to);
+    }
     if standing.guard != Guard::Closed {
         return Some(close(plan, servers, (from, standing), now));
     }
@@ -46,10 +55,9 @@ fn reopened(plan: &mut Plan, servers: &[Server]) -> Option<Next> {
 fn close(plan: &mut Plan, servers: &[Server], (from, standing): (&Server, &Standing), now: Instant) -> Next {
     let to = plan.to.and_then(|to| find(servers, to));
     let Some(to) = to else { return undo(plan, servers, now, "there is no such backend".to_owned()) };
-    if let Some(why) = unfit(to, from, servers) {
+    if let Some(why) = unfit(to, from, (servers, &plan.relays)) {
         return undo(plan, servers, now, format!("{} cannot take the role: {why}", to.name));
     }
-    plan.note_semi_sync(from, to);
     if plan.held.is_none() {
         return Next::Do(vec![Step::Hold(from.id)]);
     }

@@ -5,9 +5,11 @@ use std::time::Instant;
 use delphinus_wire::gtid::GtidSet;
 
 use super::lose::receiving;
+use super::relays::{are_ready, drain, gets_it_by_relay, shut, stands, turn};
 use super::{Next, Waiting, find, undo};
+use crate::backend::BackendId;
 use crate::promotion::errant::errant;
-use crate::promotion::plan::{Move, OnLoss, Plan};
+use crate::promotion::plan::{Move, OnLoss, Part, Plan};
 use crate::promotion::proof::is_still_shut;
 use crate::promotion::standing::{Guard, Server, Standing};
 use crate::promotion::step::Step;
@@ -34,7 +36,14 @@ pub(super) fn promote(plan: &mut Plan, servers: &[Server], now: Instant) -> Next
     if let Some(next) = still_lost(plan, servers, (aim, standing), now) {
         return next;
     }
+    if plan.kind == Move::Reopening && !plan.relays.is_empty() {
+        plan.learn_how_it_waited(servers);
+        // A server that is asked later may know it.
+        plan.semi_sync = plan.semi_sync.filter(|[of_aim, _]| of_aim.0.is_some());
+        plan.note_semi_sync(aim, aim);
+    }
     let ready = catch_up(plan, servers, (aim, standing), now)
+        .or_else(|| drain(plan, servers, (aim, standing), now))
         .or_else(|| arrange(plan, servers, (aim, standing), now))
         .or_else(|| gather(plan, servers, (aim, standing), now));
     if let Some(next) = ready {
@@ -70,11 +79,13 @@ fn still_lost(
     }
     let has_more = |server: &&Server| {
         server.points_to(from)
+            && plan.fence.is_none()
             && server.standing().is_some_and(|own| !standing.received.contains(&own.received))
     };
     let why = match servers.iter().find(has_more) {
         Some(other) => Some(format!("{} has received more than {}", other.name, aim.name)),
-        None => is_still_shut(&plan.proof, (from, aim), servers).err(),
+        None if plan.fence.is_some_and(|needed| shut(plan) >= needed) => None,
+        None => is_still_shut(&plan.proof, (from, aim), (servers, &plan.relays), now).err(),
     };
     why.map(|why| undo(plan, servers, now, format!("something acknowledged may be lost: {why}")))
 }
@@ -118,7 +129,12 @@ fn catch_up(
             );
             return Some(undo(plan, servers, now, why));
         }
-        return Some(follow(aim, from).map_or(Next::Wait(Waiting::CatchUp), |step| Next::Do(vec![step])));
+        let step = if gets_it_by_relay(plan, aim, from) {
+            stands(standing).then_some(Step::StartReplica(aim.id))
+        } else {
+            follow(aim, from)
+        };
+        return Some(step.map_or(Next::Wait(Waiting::CatchUp), |step| Next::Do(vec![step])));
     }
     if !standing.sources.is_empty() && is_behind(&standing.received) {
         if plan.waits_too_long(Waiting::Apply, now) {
@@ -154,42 +170,90 @@ fn arrange(
     (aim, standing): (&Server, &Standing),
     now: Instant,
 ) -> Option<Next> {
-    if let Some(steps) = semi_sync(plan, servers) {
-        return Some(Next::Do(steps));
+    let due = semi_sync(plan, servers);
+    let is_due = |step: &Step| step.on() == Some(aim.id) || is_other_needed(plan, servers, aim);
+    let first: Vec<_> = due.iter().filter(|step| is_due(step)).cloned().collect();
+    if !first.is_empty() {
+        return Some(Next::Do(first));
     }
-    let mut steps = attach(plan, servers, (aim, standing), now);
+    let mut steps = attach(plan, servers, (aim, standing), &due, now);
     if !standing.sources.is_empty() {
         steps.push(Step::Detach(aim.id));
+    }
+    if steps.is_empty() {
+        // Not before it follows nobody: it may follow one of them.
+        steps = turn(plan, aim);
     }
     (!steps.is_empty()).then_some(Next::Do(steps))
 }
 
 /// As it was before, with the roles exchanged; where it is undone, as it was.
-fn semi_sync(plan: &Plan, servers: &[Server]) -> Option<Vec<Step>> {
-    let wanted = plan.semi_sync_wanted();
-    let step = |(id, (source, acknowledges)): &(_, (_, bool))| {
-        let now = &find(servers, *id)?.standing()?.semi_sync;
-        let is_so = (now.source, now.acknowledges) == (*source, *acknowledges);
-        (!is_so).then_some(Step::SetSemiSync { on: *id, source: *source, acknowledges: *acknowledges })
+fn semi_sync(plan: &Plan, servers: &[Server]) -> Vec<Step> {
+    let step = |(id, (source, acknowledges)): (BackendId, Part)| {
+        let now = &find(servers, id)?.standing()?.semi_sync;
+        let is_so = (now.source, now.acknowledges) == (source, acknowledges);
+        (!is_so).then_some(Step::SetSemiSync { on: id, source, acknowledges })
     };
-    let steps: Vec<_> = wanted.iter().filter_map(step).collect();
-    (!steps.is_empty()).then_some(steps)
+    let wanted = plan.semi_sync_wanted();
+    let mut steps: Vec<_> = wanted.iter().copied().filter_map(step).collect();
+    // A move that was broken off has left it there. A replica would wait for relays with each transaction that it applies. One that
+    // follows nobody may have been the primary: whoever waits there would be told that it is done.
+    let waits_in_vain = |server: &&Server| {
+        let is_wanted = wanted.iter().any(|(id, _)| *id == server.id) || plan.aim() == Some(server.id);
+        let waits = |own: &Standing| own.semi_sync.source.is_some() && !own.sources.is_empty();
+        !is_wanted && server.standing().is_some_and(waits)
+    };
+    // The last one that knows how to wait is left as it is.
+    let aim = plan.aim().and_then(|aim| find(servers, aim)?.standing());
+    if !plan.relays.is_empty() && aim.is_some_and(|aim| aim.semi_sync.source.is_some()) {
+        let off = |server: &Server| {
+            let acknowledges = server.standing()?.semi_sync.acknowledges;
+            Some(Step::SetSemiSync { on: server.id, source: None, acknowledges })
+        };
+        steps.extend(servers.iter().filter(waits_in_vain).filter_map(off));
+    }
+    steps
 }
 
-/// Has the others follow it. One that has something of its own does not: that would be lost, or spread, without a word.
+/// True if too few replicas, and no relays, acknowledge without the one that exchanges its role with this one. Otherwise writes do not wait
+/// for it: MySQL needs up to a second to end its waiting for acknowledgements.
+fn is_other_needed(plan: &Plan, servers: &[Server], aim: &Server) -> bool {
+    if !plan.relays.is_empty() {
+        return false;
+    }
+    let wanted = plan.semi_sync_wanted().into_iter().find(|(id, _)| *id == aim.id);
+    let Some((_, (Some(source), _))) = wanted else { return false };
+    let is_acker = |server: &&Server| {
+        let own = server.standing().map(|standing| &standing.semi_sync);
+        server.id != aim.id
+            && !plan.leaves_out(server)
+            && moves_along(plan, servers, server)
+            && own.is_some_and(|own| own.source.is_none() && own.acknowledges)
+    };
+    servers.iter().filter(is_acker).count() < source.count as usize
+}
+
+/// Has the others follow it, but for those that have another step to take first. One that has something of its own does not: that would be
+/// lost, or spread, without a word.
 fn attach(
     plan: &mut Plan,
     servers: &[Server],
     (aim, standing): (&Server, &Standing),
+    first: &[Step],
     now: Instant,
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     for server in servers.iter().filter(|server| server.id != aim.id) {
         let Some(own) = server.standing() else { continue };
-        if plan.leaves_out(server) || !moves_along(plan, servers, server) {
+        let is_first = first.iter().any(|step| step.on() == Some(server.id));
+        if is_first || plan.leaves_out(server) || !moves_along(plan, servers, server) {
             continue;
         }
         let Some(step) = follow(server, aim) else { continue };
+        if !server.follows_plainly() {
+            plan.leave_out(server, "it follows several sources, or by a channel with a name");
+            continue;
+        }
         if let Some(found) = errant(own, standing) {
             plan.leave_out(server, format!("it has transactions of its own: {}", found.text));
             continue;
@@ -217,23 +281,58 @@ fn gather(
     (aim, standing): (&Server, &Standing),
     now: Instant,
 ) -> Option<Next> {
+    if standing.semi_sync.source.is_none() && !plan.relays.is_empty() {
+        return waits_for_none(plan, servers, aim, now);
+    }
     let count = standing.semi_sync.source?.count;
-    if standing.semi_sync.clients >= count {
+    let relays = are_ready(plan, (aim, standing));
+    if standing.semi_sync.clients >= count && relays.is_ok() {
         return None;
     }
     if !plan.waits_too_long(Waiting::Ackers, now) {
         return Some(Next::Wait(Waiting::Ackers));
     }
-    let why = format!(
-        "{} of the {count} replicas that have to acknowledge have come to {}",
-        standing.semi_sync.clients, aim.name
-    );
+    let is_put_back = plan.kind == Move::Switchover && plan.undoing.is_some();
+    let is_unsafe = relays.is_err() && !is_put_back;
+    let why = relays.err().unwrap_or_else(|| {
+        let clients = standing.semi_sync.clients;
+        format!("{clients} of the {count} replicas that have to acknowledge have come to {}", aim.name)
+    });
+    if is_unsafe {
+        return Some(undo(plan, servers, now, why));
+    }
     // Where a primary is lost, one that waits is better than none: its own time-out says for how long.
     if plan.kind != Move::Switchover || plan.undoing.is_some() {
         plan.leave_out(aim, why);
         return None;
     }
     Some(undo(plan, servers, now, why))
+}
+
+/// Relays are to acknowledge, and it would not wait for them.
+fn waits_for_none(plan: &mut Plan, servers: &[Server], aim: &Server, now: Instant) -> Option<Next> {
+    if plan.kind == Move::Switchover || plan.wanted.on_loss == OnLoss::Proceed {
+        return None;
+    }
+    let why = format!(
+        "{} would not wait for the relays, and it is not known how the primary did: enable semi-sync there, see docs/relay.md",
+        aim.name
+    );
+    Some(undo(plan, servers, now, why))
+}
+
+/// A server that comes back acknowledges before it follows: it has forgotten that with its process, or it was the one that waited. The
+/// next lost primary would leave a new one without any replica that acknowledges. Where relays do, it does not begin to.
+fn acknowledge(plan: &Plan, servers: &[Server], steps: &[Step], of_aim: &Standing) -> Option<Step> {
+    let follows = steps.iter().any(|step| matches!(step, Step::Attach { on, .. } if *on == plan.from));
+    if plan.kind != Move::Rejoin || !follows {
+        return None;
+    }
+    of_aim.semi_sync.source?;
+    let own = &find(servers, plan.from)?.standing()?.semi_sync;
+    let acknowledges = plan.relays.is_empty() || own.acknowledges;
+    let is_so = own.source.is_none() && own.acknowledges == acknowledges;
+    (!is_so).then_some(Step::SetSemiSync { on: plan.from, source: None, acknowledges })
 }
 
 /// It takes writes: everybody is told.
@@ -243,8 +342,16 @@ fn finish(plan: &mut Plan, servers: &[Server], (aim, standing): (&Server, &Stand
     if is_held && (is_seen || plan.waits_too_long(Waiting::Role, now)) {
         return Next::Do(vec![Step::Release(plan.from)]);
     }
-    let mut steps = attach(plan, servers, (aim, standing), now);
+    let due = semi_sync(plan, servers);
+    if !due.is_empty() && !is_held {
+        return Next::Do(due);
+    }
+    let mut steps = attach(plan, servers, (aim, standing), &due, now);
+    if let Some(step) = acknowledge(plan, servers, &steps, standing) {
+        return Next::Do(vec![step]);
+    }
     steps.extend(plan.enable_events(aim));
+    steps.extend(turn(plan, aim));
     if !steps.is_empty() {
         return Next::Do(steps);
     }

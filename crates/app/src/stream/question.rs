@@ -1,0 +1,174 @@
+//! What the primary is asked: what is committed there, and what of its log others see.
+//! Source: <https://dev.mysql.com/doc/refman/9.0/en/replication-options-gtids.html> and
+//! <https://mariadb.com/kb/en/replication-and-binary-log-status-variables/#binlog_snapshot_position>.
+//!
+//! MySQL counts a transaction as executed when it has committed it. MariaDB has it in `gtid_binlog_pos` when it is written to the log,
+//! which is before others see it; up to where they do is `Binlog_snapshot_file` and `Binlog_snapshot_position`.
+//!
+//! One that is read-only may have been replaced: what it has says nothing of what others write.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use delphinus_monitor::{Inquiry, Tuning};
+use delphinus_net::Place;
+use delphinus_relay::log::{Log, Position};
+use delphinus_wire::binlog::AnyGtid;
+use delphinus_wire::gtid::GtidSet;
+
+/// A connection to the primary.
+pub(super) struct Line {
+    inquiry: Inquiry,
+    is_mariadb: bool,
+}
+
+/// What the primary had when it was asked.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    /// What is in its log.
+    pub(super) executed: GtidSet,
+    /// MariaDB: up to where others see it.
+    seen: Option<Spot>,
+    /// Why nothing follows from that.
+    pub(super) trouble: Option<&'static str>,
+}
+
+/// A place in the log of the primary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Spot {
+    /// As the relay calls the server.
+    identity: String,
+    file: String,
+    offset: u64,
+}
+
+impl Line {
+    /// Logs in as the monitor does.
+    pub(super) async fn open(place: &Arc<Place>, tuning: &Tuning) -> Result<Self, String> {
+        let user = (&*tuning.user, tuning.password.clone());
+        let mut inquiry = Inquiry::open(place, user, tuning.timeout).await?;
+        let version = one(inquiry.ask("SELECT VERSION() AS version").await?)?;
+        let is_mariadb = version.get("version").is_some_and(|text| text.to_lowercase().contains("mariadb"));
+        Ok(Self { inquiry, is_mariadb })
+    }
+
+    /// Asks once.
+    pub(super) async fn ask(&mut self) -> Result<Shown, String> {
+        if self.is_mariadb { self.ask_mariadb().await } else { self.ask_mysql().await }
+    }
+
+    async fn ask_mysql(&mut self) -> Result<Shown, String> {
+        const SQL: &str = "SELECT @@GLOBAL.gtid_executed AS executed, @@GLOBAL.gtid_mode AS mode, \
+             @@GLOBAL.read_only AS read_only";
+        let row = one(self.inquiry.ask(SQL).await?)?;
+        let has_gtids = row.get("mode").is_some_and(|mode| mode.starts_with("ON"));
+        let trouble =
+            if has_gtids { read_only(&row) } else { Some("it has no GTIDs: gtid_mode = ON is needed") };
+        let executed = row.get("executed").map_or("", String::as_str);
+        let executed = GtidSet::parse(executed).map_err(|_| format!("gtid_executed is {executed:?}"))?;
+        Ok(Shown { executed, seen: None, trouble })
+    }
+
+    async fn ask_mariadb(&mut self) -> Result<Shown, String> {
+        const SQL: &str = "SELECT @@GLOBAL.gtid_binlog_pos AS executed, @@GLOBAL.server_id AS id, \
+             @@GLOBAL.read_only AS read_only";
+        let rows = self.inquiry.ask("SHOW GLOBAL STATUS LIKE 'Binlog_snapshot_%'").await?;
+        let status: BTreeMap<String, String> = rows
+            .into_iter()
+            .filter_map(|mut row| Some((row.remove("variable_name")?.to_lowercase(), row.remove("value")?)))
+            .collect();
+        // After that: what is seen is in the log.
+        let row = one(self.inquiry.ask(SQL).await?)?;
+        let executed = row.get("executed").map_or("", String::as_str);
+        let executed = GtidSet::parse(executed).map_err(|_| format!("gtid_binlog_pos is {executed:?}"))?;
+        let seen = || {
+            Some(Spot {
+                identity: format!("server-{}", row.get("id")?),
+                file: status.get("binlog_snapshot_file").filter(|file| !file.is_empty())?.clone(),
+                offset: status.get("binlog_snapshot_position")?.parse().ok()?,
+            })
+        };
+        let seen = seen();
+        let trouble =
+            if seen.is_some() { read_only(&row) } else { Some("it writes no log: log_bin is needed") };
+        Ok(Shown { executed, seen, trouble })
+    }
+}
+
+fn read_only(row: &BTreeMap<String, String>) -> Option<&'static str> {
+    let is_open = row.get("read_only").is_some_and(|word| matches!(word.as_str(), "0" | "OFF"));
+    (!is_open).then_some("it is read-only, so another server may be the primary")
+}
+
+fn one(rows: Vec<BTreeMap<String, String>>) -> Result<BTreeMap<String, String>, String> {
+    rows.into_iter().next().ok_or_else(|| "it has answered nothing".to_owned())
+}
+
+impl Shown {
+    /// True if `has` has all of it. Of MariaDB only a set whose last transactions are by the same servers: a number alone may be that of
+    /// another history.
+    pub(super) fn is_part_of(&self, has: &GtidSet) -> bool {
+        match (has, &self.executed) {
+            (GtidSet::MariaDb(has), GtidSet::MariaDb(executed)) => has.continues(executed),
+            (has, executed) => has.contains(executed),
+        }
+    }
+
+    /// True if others see this group, which ends there in the relay's log.
+    pub(super) fn shows(&self, gtid: &AnyGtid, end: Position, log: &Log) -> bool {
+        match &self.seen {
+            None => self.executed.has(gtid),
+            Some(spot) => spot.in_log(log).is_some_and(|seen| end <= seen),
+        }
+    }
+}
+
+impl Spot {
+    /// The same in the relay's log; `None` if that is not there.
+    fn in_log(&self, log: &Log) -> Option<Position> {
+        let files = log.files();
+        let own = || files.iter().rev().take_while(|file| file.folder.source.identity == self.identity);
+        if let Some(file) = own().find(|file| *file.name == *self.file) {
+            return Some(Position { ordinal: file.ordinal, offset: self.offset });
+        }
+        // A file of which the relay has had nothing yet comes after all that it has.
+        let last = own().next()?;
+        (number(&self.file)? > number(&last.name)?)
+            .then_some(Position { ordinal: last.ordinal + 1, offset: 0 })
+    }
+}
+
+/// The number at the end of a file's name.
+fn number(name: &str) -> Option<u64> {
+    name.rsplit_once('.')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> GtidSet {
+        GtidSet::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_log_has_what_the_primary_had_only_if_it_is_the_same_history() {
+        let shown = |text: &str| Shown { executed: set(text), seen: None, trouble: None };
+        for (executed, has, is_part) in [
+            ("0-1-5", "0-1-5", true),
+            ("0-1-5", "0-1-9", true),
+            ("0-1-5", "0-1-4", false),
+            ("0-2-5", "0-1-9", false),
+            ("0-1-5,1-1-2", "0-1-5", false),
+            ("7e2fd1c0-5a1b-11ef-8d3e-0242ac120002:1-5", "7e2fd1c0-5a1b-11ef-8d3e-0242ac120002:1-5", true),
+            (
+                "7e2fd1c0-5a1b-11ef-8d3e-0242ac120002:1-5",
+                "7e2fd1c0-5a1b-11ef-8d3e-0242ac120002:1-4:6-9",
+                false,
+            ),
+            ("", "0-1-5", true),
+        ] {
+            assert_eq!(shown(executed).is_part_of(&set(has)), is_part, "{executed} {has}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Reading the relay's log in its order: each group is noted for the tables that it has written.
+//!
+//! Owns: from a group's changes to the cells of the cache, and the groups that the primary has not shown yet.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delphinus_cache::{Noted, Tables};
+use delphinus_net::rt;
+use delphinus_relay::changes::{Change, Changes, ChangesError, Committed};
+use delphinus_relay::log::{Log, Position};
+use delphinus_session::spots_written;
+use delphinus_sql::{LexOptions, Reach, Touched};
+use delphinus_topology::{BackendId, ClusterId, Flavor, Snapshot};
+use delphinus_view::SnapshotReader;
+use delphinus_wire::binlog::AnyGtid;
+use delphinus_wire::gtid::GtidSet;
+
+use super::fault::Fault;
+use super::question::Shown;
+
+/// So many groups that the primary has not shown are waited for; then no more are read.
+const MOST_UNSEEN: usize = 100_000;
+/// So long it reads in one turn.
+const TURN: Duration = Duration::from_millis(50);
+
+/// A subscription, and what was noted of it.
+pub(super) struct Reading {
+    changes: Changes,
+    /// All groups that are noted, or were there when it began.
+    has: GtidSet,
+    unseen: VecDeque<Unseen>,
+    fault: Fault,
+}
+
+/// A group that others may not see yet.
+struct Unseen {
+    gtid: AnyGtid,
+    end: Position,
+    noted: Noted,
+}
+
+/// What a group has written, as it is found out.
+struct Group<'a> {
+    reach: Option<Arc<Reach>>,
+    lex: LexOptions,
+    touched: Touched,
+    is_ddl: bool,
+    /// The table that was told last: it often comes again.
+    last: &'a mut (Vec<u8>, Vec<u8>),
+    fault: &'a Fault,
+}
+
+impl Reading {
+    /// From where the log ends now.
+    pub(super) fn begin(log: &Arc<Log>) -> Result<Self, ChangesError> {
+        let (end, has) = log.now().ok_or(ChangesError::Empty)?;
+        Ok(Self { changes: Changes::from(log, end)?, has, unseen: VecDeque::new(), fault: Fault::planted() })
+    }
+
+    /// All groups that are noted, or were there when it began.
+    pub(super) fn has(&self) -> &GtidSet {
+        &self.has
+    }
+
+    /// How many groups the primary has not shown yet.
+    pub(super) fn unseen(&self) -> usize {
+        self.unseen.len()
+    }
+
+    /// True if there are some.
+    pub(super) fn has_unseen(&self) -> bool {
+        !self.unseen.is_empty()
+    }
+
+    /// Notes what there is, for a while; how many groups that were.
+    pub(super) fn go_on(
+        &mut self,
+        tables: &Tables,
+        (cluster, primary): (ClusterId, BackendId),
+        reader: &SnapshotReader,
+    ) -> Result<u64, ChangesError> {
+        let (until, mut count) = (rt::now() + TURN, 0);
+        let lex = lex_of(&reader.load());
+        let code = reader.stored_code().tables();
+        let mut last = Default::default();
+        while self.unseen.len() < MOST_UNSEEN && !is_over(until, count) {
+            let mut group = Group {
+                reach: code.current(),
+                lex,
+                touched: Touched::default(),
+                is_ddl: false,
+                last: &mut last,
+                fault: &self.fault,
+            };
+            let Some(Committed { gtid, end, .. }) = self.changes.next(|change| group.take(change))? else {
+                break;
+            };
+            let Group { touched, is_ddl, .. } = group;
+            if is_ddl {
+                // Before it is noted: who is told what is known afterwards finds that it has begun.
+                code.has_changed();
+                last = Default::default();
+            }
+            if !touched.is_empty()
+                && let Some(spots) = self.fault.hold(spots_written(cluster, &touched), gtid)
+            {
+                let noted = tables.note(spots, (primary, &self.fault.place(gtid)), &self.has);
+                self.unseen.push_back(Unseen { gtid, end, noted });
+            }
+            self.has.insert(&gtid);
+            count += 1;
+        }
+        while let Some((spots, gtid)) = self.fault.held() {
+            tables.is_seen(tables.note(spots, (primary, &gtid), &self.has));
+        }
+        Ok(count)
+    }
+
+    /// The primary has shown this: what is in it runs no longer.
+    pub(super) fn are_seen(&mut self, tables: &Tables, log: &Log, shown: &Shown) {
+        while self.unseen.front().is_some_and(|first| shown.shows(&first.gtid, first.end, log)) {
+            if let Some(Unseen { noted, .. }) = self.unseen.pop_front() {
+                tables.is_seen(noted);
+            }
+        }
+    }
+
+    /// It has a gap, and ends.
+    pub(super) fn give_up(self, tables: &Tables) {
+        for Unseen { noted, .. } in self.unseen {
+            tables.is_seen(noted);
+        }
+    }
+}
+
+/// The clock is looked at now and then.
+fn is_over(until: Instant, count: u64) -> bool {
+    count % 16 == 15 && rt::now() >= until
+}
+
+impl Group<'_> {
+    fn take(&mut self, change: Change<'_>) {
+        match change {
+            Change::Rows { schema, table } => self.take_rows(schema, table),
+            Change::Statement { schema, text } => {
+                // Where nothing is known of the tables, any may be written; but not every statement changes them.
+                let nothing = Reach::default();
+                let reach = self.reach.as_deref().unwrap_or(&nothing);
+                let written = reach.statement_logged(text, self.lex, schema);
+                self.is_ddl |= written.is_ddl;
+                self.touched.add(&written.tables);
+            }
+            // It may have changed tables, too.
+            Change::Anything => {
+                self.touched.add(&Touched::everything());
+                self.is_ddl = true;
+            }
+        }
+    }
+
+    fn take_rows(&mut self, schema: &[u8], table: &[u8]) {
+        if self.fault.misses(table) {
+            return;
+        }
+        let Some(reach) = &self.reach else {
+            // Where foreign keys lead is not known.
+            self.touched.add(&Touched::everything());
+            return;
+        };
+        let is_last = !self.touched.is_empty() && self.last.0 == schema && self.last.1 == table;
+        if !is_last {
+            self.touched.add(&reach.rows_logged(schema, table));
+            *self.last = (schema.to_vec(), table.to_vec());
+        }
+    }
+}
+
+/// How the primary reads texts.
+fn lex_of(snapshot: &Snapshot) -> LexOptions {
+    let Some(facts) = snapshot.primary().and_then(|primary| primary.facts.as_ref()) else {
+        return LexOptions::default();
+    };
+    let flavor = match facts.flavor {
+        Flavor::MySql => delphinus_sql::Flavor::MySql,
+        Flavor::MariaDb => delphinus_sql::Flavor::MariaDb,
+    };
+    LexOptions { flavor, server_version: facts.version_number, ..LexOptions::default() }
+}

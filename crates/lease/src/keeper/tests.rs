@@ -1,0 +1,234 @@
+//! What is held, promised and written while the store, or a list of its keys, does not answer.
+
+use std::sync::mpsc;
+
+use super::*;
+use crate::local::Local;
+use crate::store::{Claimed, Granted};
+
+/// A store of which tests say what it does not do.
+#[derive(Debug, Clone, Default)]
+struct Shaky(Arc<Mutex<Told>>);
+
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent faults, each planted by itself")]
+struct Told {
+    keys: Local,
+    /// Only the list of all keys fails.
+    hides: bool,
+    /// It answers nothing.
+    is_gone: bool,
+    /// Nothing can be written into it.
+    is_full: bool,
+    /// It knows no lease that was given before.
+    forgets: bool,
+    /// It takes so long for each key that is taken.
+    claims_take: Duration,
+    /// This key cannot be taken.
+    refuses: Option<&'static str>,
+}
+
+impl Shaky {
+    fn set(&self, what: impl FnOnce(&mut Told)) {
+        what(&mut self.0.lock().unwrap());
+    }
+
+    fn ask<T>(&self, what: impl FnOnce(&mut Told) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut told = self.0.lock().unwrap();
+        if told.is_gone {
+            return Err(StoreError::Unreachable("gone".into()));
+        }
+        what(&mut told)
+    }
+}
+
+impl Store for Shaky {
+    fn grant(&mut self, ttl: Duration) -> Result<Granted, StoreError> {
+        self.ask(|told| told.keys.grant(ttl))
+    }
+
+    fn renew(&mut self, lease: u64) -> Result<Option<Duration>, StoreError> {
+        self.ask(|told| if std::mem::take(&mut told.forgets) { Ok(None) } else { told.keys.renew(lease) })
+    }
+
+    fn end(&mut self, lease: u64) -> Result<(), StoreError> {
+        self.ask(|told| told.keys.end(lease))
+    }
+
+    fn claim(&mut self, key: &str, value: &str, lease: u64) -> Result<Claimed, StoreError> {
+        thread::sleep(self.0.lock().unwrap().claims_take);
+        self.ask(|told| {
+            if told.refuses == Some(key) {
+                Err(StoreError::Refused("too long".into()))
+            } else {
+                told.keys.claim(key, value, lease)
+            }
+        })
+    }
+
+    fn release(&mut self, key: &str, epoch: u64) -> Result<(), StoreError> {
+        self.ask(|told| told.keys.release(key, epoch))
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
+        self.ask(|told| {
+            if told.is_full { Err(StoreError::Unreachable("full".into())) } else { told.keys.put(key, value) }
+        })
+    }
+
+    fn delete(&mut self, key: &str) -> Result<(), StoreError> {
+        self.ask(|told| told.keys.delete(key))
+    }
+
+    fn list(&mut self) -> Result<Vec<Entry>, StoreError> {
+        self.ask(|told| if told.hides { Err(StoreError::Refused("hidden".into())) } else { told.keys.list() })
+    }
+
+    fn watch(&mut self, _: Box<dyn Fn() -> bool + Send>) {}
+}
+
+const TERMS: Terms = Terms { ttl: Duration::from_secs(3), margin: Duration::from_millis(500) };
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn start(store: &Shaky, failsafe: Option<Failsafe>) -> Lease {
+    let settings = Settings { terms: TERMS, own_file: None, failsafe };
+    Lease::start(&settings, Box::new(store.clone())).unwrap()
+}
+
+/// Waits for something in the view.
+fn until(lease: &Lease, is_so: impl Fn(&View) -> bool) -> Arc<View> {
+    let begun = Instant::now();
+    loop {
+        let view = lease.view();
+        if is_so(&view) {
+            return view;
+        }
+        assert!(begun.elapsed() < LIMIT, "{view:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn holds(key: &'static str) -> impl Fn(&View) -> bool {
+    move |view| view.held(key).is_some_and(|held| held.until > boot_now())
+}
+
+#[test]
+fn a_member_that_has_just_started_takes_no_address_for_one_ttl() {
+    let failsafe = Failsafe {
+        member: "a".into(),
+        address: "http://127.0.0.1:1".into(),
+        token: zeroize::Zeroizing::new(String::new()),
+        ca: None,
+    };
+    let begun = Instant::now();
+    let lease = start(&Shaky::default(), Some(failsafe));
+    lease.want("vips/write", "a");
+    lease.want("actor/main", "a");
+    until(&lease, holds("actor/main"));
+    assert!(lease.view().held("vips/write").is_none(), "its predecessor may have promised it");
+    until(&lease, holds("vips/write"));
+    assert!(begun.elapsed() >= TERMS.ttl, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn what_is_not_listed_any_more_is_not_held_for_long() {
+    let store = Shaky::default();
+    let lease = start(&store, None);
+    lease.want("actor/main", "a");
+    until(&lease, holds("actor/main"));
+    // Words that the lease lives are answered; that somebody has deleted the key is not seen.
+    store.set(|told| {
+        told.hides = true;
+        told.keys.delete("actor/main").unwrap();
+    });
+    until(&lease, |view| !holds("actor/main")(view));
+    store.set(|told| told.hides = false);
+    until(&lease, holds("actor/main"));
+}
+
+#[test]
+fn changes_that_fail_do_not_end_what_is_held() {
+    let store = Shaky::default();
+    let lease = start(&store, None);
+    lease.want("actor/main", "a");
+    until(&lease, holds("actor/main"));
+    store.set(|told| told.is_full = true);
+    let begun = Instant::now();
+    while begun.elapsed() < TERMS.ttl * 2 {
+        lease.put("plan", Some("x"), Box::new(drop));
+        thread::sleep(Duration::from_millis(20));
+        assert!(holds("actor/main")(&lease.view()), "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_store_that_takes_its_time_does_not_end_what_is_held() {
+    let store = Shaky::default();
+    store.set(|told| told.claims_take = Duration::from_millis(100));
+    let lease = start(&store, None);
+    lease.want("a/first", "a");
+    until(&lease, holds("a/first"));
+    // Together they take longer than the tenure.
+    let others: Vec<String> = (10..50).map(|number| format!("b/{number}")).collect();
+    for key in &others {
+        lease.want(key, "a");
+    }
+    until(&lease, |view| {
+        assert!(holds("a/first")(view), "{:?}", view.ends);
+        others.iter().all(|key| view.held(key).is_some())
+    });
+}
+
+#[test]
+fn a_key_that_is_refused_keeps_no_other_one() {
+    let store = Shaky::default();
+    store.set(|told| told.refuses = Some("a/first"));
+    let lease = start(&store, None);
+    lease.want("a/first", "a");
+    lease.want("b/second", "a");
+    let view = until(&lease, holds("b/second"));
+    assert!(view.held("a/first").is_none());
+    until(&lease, |view| view.trouble.as_deref().is_some_and(|why| why.contains("too long")));
+    store.set(|told| told.refuses = None);
+    until(&lease, holds("a/first"));
+}
+
+/// What has become of it, as soon as that is said.
+fn put_as(lease: &Lease, epoch: u64) -> mpsc::Receiver<Result<(), StoreError>> {
+    let (answered, answer) = mpsc::channel();
+    let by = Holding { key: "actor/main".into(), epoch };
+    lease.put_as("plan", Some("x"), by, Box::new(move |done| drop(answered.send(done))));
+    answer
+}
+
+#[test]
+fn whoever_has_lost_its_key_writes_nothing_by_its_right() {
+    let store = Shaky::default();
+    let lease = start(&store, None);
+    lease.want("actor/main", "a");
+    let epoch = until(&lease, holds("actor/main")).held("actor/main").unwrap().epoch;
+    let planned = |store: &Shaky| {
+        let mut told = store.0.lock().unwrap();
+        told.keys.list().unwrap().iter().any(|entry| entry.key == "plan")
+    };
+    assert_eq!(put_as(&lease, epoch).recv_timeout(LIMIT), Ok(Ok(())));
+    assert!(planned(&store));
+    store.set(|told| told.keys.delete("plan").unwrap());
+    // It is on its way when the store goes, and the store comes back without the lease.
+    store.set(|told| told.is_gone = true);
+    until(&lease, |view| view.trouble.is_some());
+    let late = put_as(&lease, epoch);
+    let number = lease.view().lease;
+    store.set(|told| {
+        told.keys.end(number).unwrap();
+        (told.is_gone, told.forgets) = (false, true);
+    });
+    assert!(late.recv_timeout(LIMIT).unwrap().is_err());
+    // It has the key again: that is another right.
+    let is_new = |view: &View| view.held("actor/main").is_some_and(|held| held.epoch != epoch);
+    let new = until(&lease, is_new).held("actor/main").unwrap().epoch;
+    assert!(put_as(&lease, epoch).recv_timeout(LIMIT).unwrap().is_err());
+    assert!(!planned(&store));
+    assert_eq!(put_as(&lease, new).recv_timeout(LIMIT), Ok(Ok(())));
+    assert!(planned(&store));
+}

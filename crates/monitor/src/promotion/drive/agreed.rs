@@ -1,0 +1,121 @@
+//! What the proxies of a cluster have agreed on, by the lease store: who has the primary's role, and which servers were replaced. The one
+//! that acts writes it, all others read it.
+
+use delphinus_net::rt;
+use delphinus_topology::BackendId;
+use delphinus_topology::promotion::{Known, Move, Plan, Step};
+use tracing::{info, warn};
+
+use super::Driver;
+
+/// The key of who has the role.
+const ROLES: &str = "roles";
+
+/// As it was read or written last.
+#[derive(Debug, Default)]
+pub(super) struct Agreed {
+    text: Option<String>,
+    known: Known,
+}
+
+impl Driver {
+    /// Reads what has changed, and has the monitor follow it.
+    pub(super) async fn learn_what_is_agreed(&mut self) {
+        let Ok(text) = self.parts.leave.get(ROLES).await else { return };
+        if text == self.agreed.text {
+            return;
+        }
+        let known = text.as_deref().map(Known::of_text).unwrap_or_default();
+        info!(primary = known.primary, replaced = ?known.replaced, "what the proxies have agreed on");
+        self.take_in(text, known).await;
+    }
+
+    async fn take_in(&mut self, text: Option<String>, known: Known) {
+        let before = std::mem::replace(&mut self.agreed, Agreed { text, known: known.clone() }).known;
+        let by = known.primary.as_deref();
+        for name in before.replaced.iter().filter(|name| !known.replaced.contains(name)) {
+            self.say_replaced(name, None).await;
+        }
+        for name in known.replaced.iter().filter(|name| Some(name.as_str()) != by) {
+            self.say_replaced(name, by).await;
+            if let Some(id) = self.id(name)
+                && !self.replaced.contains(&id)
+            {
+                self.replaced.push(id);
+            }
+        }
+        if before.primary != known.primary
+            && let Some(id) = by.and_then(|name| self.id(name))
+        {
+            // Its view is older than what was agreed on.
+            self.ask_monitor(id);
+            self.watched = self.watched.or(Some(id));
+        }
+    }
+
+    async fn say_replaced(&self, name: &str, by: Option<&str>) {
+        if let Some(id) = self.id(name) {
+            self.reader.reporter().replaced(id, rt::now(), by).await;
+        }
+    }
+
+    /// Who is to have the role when a move has come to its end.
+    pub(super) fn agreed_primary(&self) -> Option<BackendId> {
+        self.agreed.known.primary.as_deref().and_then(|name| self.id(name))
+    }
+
+    /// Before a server is opened all proxies have to know that it has the role: whoever starts anew then believes no other.
+    /// False: they do not know it.
+    pub(super) async fn agree_on(&mut self, plan: &Plan, steps: &[Step]) -> bool {
+        let opened = steps.iter().find_map(|step| match step {
+            Step::Open(on) => Some(*on),
+            _ => None,
+        });
+        let Some(opened) = opened.filter(|on| plan.undoing.is_none() && plan.to == Some(*on)) else {
+            return true;
+        };
+        let lost = (plan.kind == Move::Failover).then_some(plan.from).and_then(|id| self.name(id));
+        let Some(name) = self.name(opened) else { return true };
+        self.agree(self.agreed.known.promoted(&name, lost.as_deref())).await
+    }
+
+    /// It follows the primary, so that it can be taken for it no more.
+    pub(super) async fn agree_on_return(&mut self, id: BackendId) {
+        self.replaced.retain(|replaced| *replaced != id);
+        if let Some(name) = self.name(id) {
+            self.agree(self.agreed.known.returned(&name)).await;
+        }
+    }
+
+    /// Somebody else has moved the role, or it was never written down.
+    pub(super) async fn agree_on_what_is_seen(&mut self, primary: BackendId) {
+        let is_known = self.agreed_primary() == Some(primary);
+        if is_known || self.replaced.contains(&primary) || self.parts.leave.permit().is_err() {
+            return;
+        }
+        if let Some(name) = self.name(primary) {
+            self.agree(self.agreed.known.promoted(&name, None)).await;
+        }
+    }
+
+    async fn agree(&mut self, known: Known) -> bool {
+        let text = known.text();
+        if self.agreed.text.as_deref() == Some(&*text) {
+            return true;
+        }
+        let done = self.parts.leave.put(ROLES, Some(&text)).await;
+        match &done {
+            Ok(()) => self.take_in(Some(text), known).await,
+            Err(error) => warn!(error, "who has the primary's role cannot be written into the lease store"),
+        }
+        done.is_ok()
+    }
+
+    fn id(&self, name: &str) -> Option<BackendId> {
+        Some(self.reader.load().named(name)?.id)
+    }
+
+    fn name(&self, id: BackendId) -> Option<String> {
+        Some(self.reader.load().backend(id)?.name.to_string())
+    }
+}

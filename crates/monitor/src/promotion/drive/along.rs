@@ -1,0 +1,124 @@
+//! Another proxy moves the primary's role: this one's sessions go along. New transactions wait, and nothing is passed on that a lost
+//! primary says, until the move has come to its end. Each wait has a bound, so that a store or an actor that is gone keeps no client.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delphinus_net::rt;
+use delphinus_topology::promotion::{Limits, Move, Plan, Server, Step};
+use delphinus_topology::{BackendId, Snapshot};
+use tracing::{info, warn};
+
+use super::kept::{Kept, PLAN};
+use super::{Driver, PACE};
+
+/// So long the monitor may take to see the new primary.
+const SEEN: Duration = Duration::from_secs(1);
+
+/// A move of another proxy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Along {
+    from: BackendId,
+    since: Instant,
+    /// The bound was reached: it is not followed any more.
+    is_over: bool,
+}
+
+impl Driver {
+    /// Looks whether another proxy moves the role, and does what is due for that.
+    pub(super) async fn go_along(&mut self, limits: Limits) {
+        if self.parts.leave.permit().is_ok() {
+            // This one acts by now: a move that was left behind is its own, and holds what it needs.
+            if self.along.is_some() && !matches!(self.parts.leave.get(PLAN).await, Ok(Some(_))) {
+                self.let_go().await;
+            }
+            return;
+        }
+        let text = self.parts.leave.get(PLAN).await.ok().flatten();
+        let plan = text.and_then(|text| Plan::of_journal(&text, &named(&self.reader.load()), limits).ok());
+        let step = plan.as_ref().and_then(own_part);
+        match (self.along, step) {
+            (None, Some(step)) => {
+                info!(step = step.name(), "another proxy moves the primary's role: new transactions wait");
+                let from = plan.as_ref().map_or(BackendId(0), |plan| plan.from);
+                self.along = Some(Along { from, since: rt::now(), is_over: false });
+                if let Err(why) = self.hold(&step).await {
+                    warn!(why, "the proxy cannot go along with a move");
+                }
+            }
+            (Some(_), None) => self.let_go().await,
+            (Some(along), Some(_)) if !along.is_over && along.since.elapsed() > whole(limits) * 2 => {
+                warn!("another proxy's move takes too long: clients wait no more");
+                self.release(along).await;
+                self.along = Some(Along { is_over: true, ..along });
+            }
+            _ => {}
+        }
+    }
+
+    /// This proxy has lost the right to act in the middle of a move: its sessions wait until another one has brought it to its end.
+    pub(super) fn leave_to_another(&mut self, plan: &Plan) {
+        self.kept = Kept::default();
+        if plan.held.is_some() && !plan.is_released {
+            self.along = Some(Along { from: plan.from, since: rt::now(), is_over: false });
+        }
+    }
+
+    /// The move has come to its end.
+    async fn let_go(&mut self) {
+        let Some(along) = self.along else { return };
+        if !along.is_over {
+            self.learn_what_is_agreed().await;
+            self.wait_for_role(along).await;
+            self.release(along).await;
+            info!(
+                took_ms = along.since.elapsed().as_millis() as u64,
+                "another proxy's move has come to its end: transactions go on"
+            );
+        }
+        self.along = None;
+    }
+
+    /// Clients go on where the role is, and not where it was.
+    async fn wait_for_role(&self, along: Along) {
+        let wanted = self.agreed_primary().unwrap_or(along.from);
+        let is_there = |snapshot: &Snapshot| snapshot.primary().is_some_and(|primary| primary.id == wanted);
+        let until = rt::now() + SEEN;
+        self.ask_monitor(along.from);
+        while !is_there(&self.reader.load()) && rt::now() < until {
+            rt::sleep(PACE).await;
+        }
+    }
+
+    async fn release(&self, along: Along) {
+        if let Err(why) = self.hold(&Step::Release(along.from)).await {
+            warn!(why, "transactions that wait cannot go on");
+        }
+    }
+}
+
+/// What a proxy that does not act does itself in a move.
+fn own_part(plan: &Plan) -> Option<Step> {
+    match plan.kind {
+        Move::Switchover => Some(Step::Hold(plan.from)),
+        Move::Failover => Some(Step::GiveUp(plan.from)),
+        Move::Rejoin | Move::Reopening => None,
+    }
+}
+
+/// How long a move may take before it is undone.
+pub(super) fn whole(limits: Limits) -> Duration {
+    limits.drain + limits.catch_up + limits.ackers + limits.others * 6
+}
+
+/// The backends by their names alone: all that a journal is read with.
+fn named(snapshot: &Snapshot) -> Vec<Server> {
+    let server = |one: &delphinus_topology::Backend| Server {
+        id: one.id,
+        name: one.name.clone(),
+        host: one.name.clone(),
+        port: 0,
+        seen: Err(Arc::from("not asked")),
+    };
+    snapshot.present().map(server).collect()
+}

@@ -1,0 +1,20 @@
+//! The relays that acknowledge to a cluster's primary, as far as a move of its role is about them.
+
+use std::pin::Pin;
+
+use delphinus_topology::BackendId;
+use delphinus_topology::promotion::Relay;
+
+use super::leave::Told;
+
+/// What is asked of relays. Answers may take their time; whoever asks waits for them within bounds.
+pub trait Relays {
+    /// How those of these names stand, in their order.
+    fn look<'a>(&'a self, names: &'a [String]) -> Pin<Box<dyn Future<Output = Vec<Relay>> + 'a>>;
+
+    /// Has one acknowledge to nobody any more, also after a restart. In words what came of it.
+    fn cut<'a>(&'a self, name: &'a str) -> Told<'a, String>;
+
+    /// Has one follow a backend, which calls itself `identity`, and acknowledge to it; not if it is in another epoch than this one.
+    fn turn<'a>(&'a self, name: &'a str, to: (BackendId, &'a str), epoch: u64) -> Told<'a, String>;
+}

@@ -1,0 +1,78 @@
+//! Why nothing more can be taken in on a connection.
+
+use std::io;
+use std::path::PathBuf;
+
+use delphinus_wire::Malformed;
+use delphinus_wire::response::ErrPacket;
+use thiserror::Error;
+
+/// What is wrong.
+#[derive(Debug, Error)]
+pub(crate) enum IntakeError {
+    /// The disk. Nothing that was acknowledged is concerned.
+    #[error("cannot write {}: {error}; the relay tries again, and the source keeps what is missing", .path.display())]
+    Disk {
+        /// What was written.
+        path: PathBuf,
+        /// The system's word.
+        error: io::Error,
+    },
+    /// The source ends the stream with an error.
+    #[error("the source ends the stream with error {}: {}", .0.code, .0.text())]
+    Refused(ErrPacket),
+    /// The source ends the stream.
+    #[error("the source has ended the stream")]
+    Ended,
+    /// Bytes that are no events, or a wrong checksum.
+    #[error("the source has sent what cannot be read: {0}")]
+    Malformed(#[from] Malformed),
+    /// A position that does not follow the one before.
+    #[error(
+        "the source's position {log_pos} in {name} does not follow {at}: events are missing between them"
+    )]
+    Gap {
+        /// The file.
+        name: Box<str>,
+        /// Where the next event had to begin, plus its size.
+        at: u64,
+        /// What the event says.
+        log_pos: u32,
+    },
+    /// The file at the source is another one than here.
+    #[error("the source's file {0} is not the one that the relay has: the source has another history")]
+    OtherHistory(Box<str>),
+    /// The source goes on with a file that does not come after the one before.
+    #[error(
+        "the source goes on with file {name} after {last}: that is a file of another history; the relay asks it by GTID for what it lacks"
+    )]
+    NoNextFile {
+        /// What the source says.
+        name: Box<str>,
+        /// The file of the log's end.
+        last: Box<str>,
+    },
+    /// A file of another source begins behind the end of the log.
+    #[error(
+        "the source's file {name} begins after {previous}, and the relay lacks some of that: the source has two files of this name; let \
+         the relay follow the primary itself, or begin with an empty folder"
+    )]
+    BeginsLate {
+        /// The file.
+        name: Box<str>,
+        /// What is before it.
+        previous: String,
+    },
+}
+
+impl IntakeError {
+    /// True if the source has another history than the file that the log ends with.
+    pub(crate) fn is_other_history(&self) -> bool {
+        matches!(self, Self::OtherHistory(_) | Self::NoNextFile { .. })
+    }
+
+    pub(crate) fn disk(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::Disk { path, error }
+    }
+}

@@ -1,0 +1,137 @@
+//! MariaDB's files: of another primary's first file, and what is known while it comes in.
+
+use std::sync::Arc;
+
+use delphinus_wire::binlog::{
+    Checksum, FLAG_ARTIFICIAL, FLAG_IGNORABLE, HEADER_LEN, Header, Kind, MAGIC, MariaDbGtid, Rotate, build,
+    put_gtid_list, put_rotate,
+};
+use delphinus_wire::put_packet;
+
+use super::Place;
+use super::histories::run;
+use crate::intake::{Files, Start, Writer};
+use crate::log::{Flavor, Log, recover};
+
+const STANDALONE: u8 = 1;
+
+pub(crate) fn gtid(server_id: u32, sequence: u64) -> MariaDbGtid {
+    MariaDbGtid { domain: 0, server_id, sequence }
+}
+
+fn format_body() -> Vec<u8> {
+    let mut body = vec![4, 0];
+    body.extend_from_slice(b"11.8.3-MariaDB");
+    body.resize(2 + 50 + 4, 0);
+    body.push(HEADER_LEN as u8);
+    body.resize(body.len() + 40, 0);
+    body.push(0);
+    body
+}
+
+/// A file, and what a source sends of it.
+pub(crate) struct Stream {
+    at: u32,
+    pub(crate) sent: Vec<u8>,
+}
+
+impl Stream {
+    pub(crate) fn new(name: &str, before: MariaDbGtid) -> Self {
+        let mut stream = Self { at: MAGIC.len() as u32, sent: Vec::new() };
+        let mut body = Vec::new();
+        put_rotate(&mut body, Rotate { position: 4, name });
+        stream.packet(Kind::ROTATE, (1, 0), FLAG_ARTIFICIAL, &body);
+        stream.event(Kind::FORMAT_DESCRIPTION, 1, &format_body());
+        let mut body = Vec::new();
+        put_gtid_list(&mut body, &[before]);
+        stream.event(Kind::GTID_LIST, 1, &body);
+        stream
+    }
+
+    pub(crate) fn group(&mut self, gtid: MariaDbGtid) {
+        let mut body = gtid.sequence.to_le_bytes().to_vec();
+        body.extend_from_slice(&gtid.domain.to_le_bytes());
+        body.push(STANDALONE);
+        body.extend_from_slice(&[0; 6]);
+        self.event(Kind::MARIADB_GTID, gtid.server_id, &body);
+        let mut body = vec![0; 13];
+        body.extend_from_slice(b"\0create table t (a int)");
+        self.event(Kind::QUERY, gtid.server_id, &body);
+    }
+
+    fn event(&mut self, kind: Kind, server_id: u32, body: &[u8]) {
+        let sum = if kind == Kind::FORMAT_DESCRIPTION { 4 } else { 0 };
+        self.at += (HEADER_LEN + body.len() + sum) as u32;
+        self.packet(kind, (server_id, self.at), 0, body);
+    }
+
+    fn packet(&mut self, kind: Kind, (server_id, log_pos): (u32, u32), flags: u16, body: &[u8]) {
+        let mut payload = vec![0];
+        let header = Header { timestamp: 7, kind, server_id, size: 0, log_pos, flags };
+        build(&mut payload, header, body, Checksum::Off);
+        put_packet(&mut self.sent, 1, &payload);
+    }
+}
+
+/// With `encrypt_binlog` a source begins each connection with START_ENCRYPTION, which it does not mark as made for it.
+#[test]
+fn a_file_of_a_source_that_encrypts_goes_on() {
+    let place = Place::new();
+    let log = Arc::new(Log::new(&place.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    let mut stream = Stream::new("m.000001", gtid(1, 4));
+    stream.group(gtid(1, 5));
+    writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
+    run(&mut writer, &stream.sent).unwrap();
+    writer.stop().unwrap();
+    let end = log.end().unwrap().offset;
+    let mut again = Stream { at: 4, sent: Vec::new() };
+    let mut body = Vec::new();
+    put_rotate(&mut body, Rotate { position: end, name: "m.000001" });
+    again.packet(Kind::ROTATE, (1, 0), FLAG_ARTIFICIAL, &body);
+    again.packet(Kind::FORMAT_DESCRIPTION, (1, 0), 0, &format_body());
+    again.packet(Kind::START_ENCRYPTION, (1, 0), FLAG_IGNORABLE, &[1; 17]);
+    again.at = end as u32;
+    again.group(gtid(1, 6));
+    writer.start(Start::Resume(end), Checksum::Off).unwrap();
+    run(&mut writer, &again.sent).unwrap();
+    assert_eq!(log.executed().to_string(), "0-1-6");
+}
+
+/// Each primary has to catch up with the one before: while it does, and if it ends before it has, the relay has not less than before.
+#[test]
+fn what_the_log_has_does_not_go_back_while_a_new_folder_catches_up() {
+    let place = Place::new();
+    let log = Arc::new(Log::new(&place.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    let mut begin = |identity: &str, before, groups: std::ops::RangeInclusive<u64>, expected: &str| {
+        let mut stream = Stream::new("m.000001", gtid(1, before));
+        groups.for_each(|sequence| stream.group(gtid(1, sequence)));
+        writer.stop().unwrap();
+        writer.start(Start::New(Flavor::MariaDb, identity.to_owned()), Checksum::Off).unwrap();
+        run(&mut writer, &stream.sent).unwrap();
+        assert_eq!(log.executed().to_string(), expected);
+        assert_eq!(log.state().to_string(), expected);
+    };
+    begin("server-1", 89, 90..=100, "0-1-100");
+    begin("server-2", 40, 41..=60, "0-1-100");
+    begin("server-3", 40, 41..=99, "0-1-100");
+    begin("server-4", 98, 99..=101, "0-1-101");
+    drop((writer, log));
+    let log = recover(&place.0).unwrap().log;
+    assert_eq!(log.executed().to_string(), "0-1-101");
+    // The third one's folder is the last one.
+    std::fs::remove_dir_all(&log.files()[3].folder.path).unwrap();
+    drop(log);
+    let log = recover(&place.0).unwrap().log;
+    assert_eq!((log.files().len(), log.executed().to_string().as_str()), (3, "0-1-100"));
+    // And goes on after the restart.
+    let mut stream = Stream::new("m.000002", gtid(1, 99));
+    for sequence in [100, 101] {
+        stream.group(gtid(1, sequence));
+    }
+    let mut writer = Writer::new(log.clone(), Files);
+    writer.start(Start::Resume(log.end().unwrap().offset), Checksum::Off).unwrap();
+    run(&mut writer, &stream.sent).unwrap();
+    assert_eq!(log.executed().to_string(), "0-1-101");
+}

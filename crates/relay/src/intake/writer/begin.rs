@@ -1,0 +1,118 @@
+//! From one file to the next.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use delphinus_wire::Malformed;
+use delphinus_wire::binlog::{Groups, MAGIC};
+
+use super::{Current, Opening, Place, Writer};
+use crate::intake::{Disk, IntakeError};
+use crate::log::{Flavor, Folder, LogFile, Position, SourceId, number_of, read_head};
+
+impl<D: Disk> Writer<D> {
+    /// What follows is in this file: the one that is open, or the next one.
+    pub(super) fn turn_to(&mut self, name: Box<str>) -> Result<(), IntakeError> {
+        if let Place::In(current) = &self.place
+            && *current.file.name == *name
+        {
+            return Ok(());
+        }
+        if self.groups.open().is_some() {
+            return Err(Malformed("a file ends inside of a group").into());
+        }
+        // Closed files are durable before the next one has a name.
+        self.commit()?;
+        let folder = match std::mem::replace(&mut self.place, Place::Nowhere) {
+            Place::In(current) if current.at < current.file.len() => {
+                return Err(IntakeError::OtherHistory(current.file.name.clone()));
+            }
+            Place::In(current) => Ok(current.file.folder.clone()),
+            Place::Opening(opening) => opening.folder,
+            Place::Expecting(flavor, identity) => Err((flavor, identity)),
+            Place::Nowhere => return Err(Malformed("a file that was not asked for").into()),
+        };
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&MAGIC);
+        self.event = MAGIC.len();
+        self.groups = Groups::default();
+        self.place = Place::Opening(Opening { name, folder, format: None, began: 0 });
+        Ok(())
+    }
+
+    /// The head is whole: the file is made. Its head is written with the next commit.
+    pub(super) fn begin_file(&mut self) -> Result<(), IntakeError> {
+        let Place::Opening(opening) = std::mem::replace(&mut self.place, Place::Nowhere) else {
+            return Err(Malformed("a head without a file").into());
+        };
+        let head = read_head(&self.buffer)?;
+        let ordinal = self.log.next_ordinal();
+        if ordinal > Position::MOST_FILES {
+            let error = std::io::Error::other("too many files since the relay was started: restart it");
+            return Err(IntakeError::Disk { path: self.log.root().to_owned(), error });
+        }
+        let folder = match opening.folder {
+            Ok(folder) => {
+                self.is_next(&folder, &opening.name)?;
+                folder
+            }
+            Err(source) => {
+                if self.log.end().is_some() && !self.log.has_all(&head.previous, &head.list) {
+                    let previous = head.previous.to_string();
+                    return Err(IntakeError::BeginsLate { name: opening.name, previous });
+                }
+                self.begin_folder(source, &opening.name, opening.began, &head.previous.to_string())?
+            }
+        };
+        let path = folder.path.join(&*opening.name);
+        let handle = self.disk.create(&path).map_err(IntakeError::disk(&path))?;
+        let file = Arc::new(LogFile {
+            ordinal,
+            name: opening.name,
+            folder,
+            format: head.format,
+            previous: head.previous.clone(),
+            list: head.list.into(),
+            head_len: self.buffer.len() as u64,
+            began: opening.began,
+            len: AtomicU64::new(0),
+            readers: AtomicU32::new(0),
+            closed: AtomicU64::new(0),
+        });
+        self.whole = self.buffer.len();
+        let at = self.buffer.len() as u64;
+        self.place = Place::In(Current { file, handle, path, written: 0, at, previous: Some(head.previous) });
+        Ok(())
+    }
+
+    /// Fails where the folder has a file of this name, or had: a relay that is followed may have come to the files of another source.
+    fn is_next(&self, folder: &Folder, name: &str) -> Result<(), IntakeError> {
+        let files = self.log.files();
+        let Some(last) = files.last().filter(|last| last.folder.number == folder.number) else {
+            return Ok(());
+        };
+        if number_of(name) > number_of(&last.name) {
+            return Ok(());
+        }
+        Err(IntakeError::NoNextFile { name: name.into(), last: last.name.clone() })
+    }
+
+    fn begin_folder(
+        &mut self,
+        (flavor, identity): (Flavor, String),
+        first_file: &str,
+        created: u32,
+        previous: &str,
+    ) -> Result<Arc<Folder>, IntakeError> {
+        let number = self.log.files().last().map_or(0, |file| file.folder.number) + 1;
+        let source = SourceId {
+            flavor,
+            identity,
+            first_file: first_file.to_owned(),
+            created,
+            previous: previous.to_owned(),
+        };
+        let root = self.log.root();
+        Folder::create(root, number, source).map(Arc::new).map_err(IntakeError::disk(root))
+    }
+}

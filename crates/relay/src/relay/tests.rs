@@ -1,0 +1,129 @@
+//! A relay behind a relay, both in this process, with a source that the test plays.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delphinus_memory::Account;
+use delphinus_net::{Address, ListenAddress, Reach};
+use delphinus_wire::Capabilities;
+use delphinus_wire::auth::{Credential, Password};
+use delphinus_wire::binlog::Checksum;
+use delphinus_wire::handshake::TlsMode;
+
+use super::*;
+use crate::intake::Start;
+use crate::intake::tests::Place;
+use crate::intake::tests::histories::run;
+use crate::intake::tests::mariadb::{Stream, gtid};
+use crate::intake::tests::stream::{GroupKind, Source, UUID};
+use crate::log::Flavor;
+use crate::replica::{Door, Identity, ReplicaUser, Serving, serve};
+
+const PASSWORD: &[u8] = b"a long password";
+
+fn door(place: &Place, log: &Arc<Log>) -> Serving {
+    let credential = Credential::Plain(Password::new(PASSWORD));
+    let door = Door {
+        addresses: vec![ListenAddress::Unix(place.0.join("door"), 0o600)],
+        tls_mode: TlsMode::Disabled,
+        tls: None,
+        compression: Capabilities::default(),
+        must_compress: false,
+        rsa_key: None,
+        users: vec![ReplicaUser { name: "repl".to_owned(), credential }],
+        max_connections: 8,
+        threads: 1,
+    };
+    let identity = Identity { server_id: 98, uuid: uuid_text(98) };
+    serve("near", log, (identity, &Arc::default()), door, &Account::unlimited()).unwrap()
+}
+
+fn behind(place: &Place) -> Relay {
+    let reach = Reach::default();
+    let address = Address::Unix(place.0.join("door"));
+    let target = Target { name: "near".to_owned(), address, reach, host: "near".to_owned() };
+    Relay::start(Settings {
+        name: "far".to_owned(),
+        folder: place.0.join("far"),
+        source: Some(target),
+        user: "repl".to_owned(),
+        password: Password::new(PASSWORD),
+        server_id: 99,
+        uuid: None,
+        semi_sync: false,
+        from_oldest: true,
+        heartbeat: Duration::from_secs(1),
+        retry: Duration::from_millis(50),
+        limit: Duration::from_secs(10),
+        is_started: true,
+    })
+    .unwrap()
+}
+
+/// Waits until the relay has as much as the log that it follows.
+fn catch_up(relay: &Relay, log: &Log) {
+    let began = Instant::now();
+    while relay.log().executed() != log.executed() {
+        let told = relay.status().told();
+        assert!(began.elapsed() < Duration::from_mins(1), "{} {:?}", relay.log().executed(), told);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Takes in what each primary sends, one after the other, and sees what is behind a relay that follows.
+fn follow(streams: &[(Start, Vec<u8>)]) {
+    let place = Place::new();
+    let log = Arc::new(Log::new(&place.0.join("near")));
+    std::fs::create_dir(place.0.join("near")).unwrap();
+    let mut writer = Writer::new(log.clone(), Files);
+    let (mut serving, mut relay) = (None, None);
+    for (start, sent) in streams {
+        writer.stop().unwrap();
+        writer.start(start.clone(), Checksum::Off).unwrap();
+        run(&mut writer, sent).unwrap();
+        serving.get_or_insert_with(|| door(&place, &log));
+        catch_up(relay.get_or_insert_with(|| behind(&place)), &log);
+    }
+    let relay = relay.unwrap();
+    let (own, theirs) = (relay.log().files(), log.files());
+    let named = |files: &[Arc<crate::log::LogFile>]| -> Vec<_> {
+        files.iter().map(|file| (file.folder.number, file.name.clone())).collect()
+    };
+    assert_eq!(named(&own), named(&theirs));
+    for (own, theirs) in own.iter().zip(theirs.iter()) {
+        let (own, theirs) = (own.path(), theirs.path());
+        assert_eq!(std::fs::read(&own).unwrap(), std::fs::read(&theirs).unwrap(), "{}", own.display());
+    }
+    rt::block_on(relay.end()).unwrap();
+    serving.unwrap().stop();
+}
+
+#[test]
+fn a_relay_behind_a_relay_goes_on_after_a_change_of_primary() {
+    let one: &[GroupKind] = &[GroupKind::Ddl];
+    let first = Source::new(&[one, one, one], Checksum::Off);
+    let second = Source::after(2, &[&[GroupKind::Ddl, GroupKind::Ddl]], Checksum::Off);
+    // Its files have larger numbers than those of the second.
+    let third = Source::after(4, &[one, one], Checksum::Off);
+    let start = |identity: &str| Start::New(Flavor::MySql, identity.to_owned());
+    follow(&[
+        (start(UUID), first.sends(0, 4, true)),
+        (start("327eb417-e7d4-11f1-aece-02fc00000002"), second.sends(0, 4, true)),
+        (start("327eb417-e7d4-11f1-aece-02fc00000003"), third.sends(0, 4, true)),
+    ]);
+}
+
+#[test]
+fn a_relay_behind_a_relay_goes_on_after_a_change_of_mariadbs_primary() {
+    let stream = |name: &str, groups: std::ops::RangeInclusive<u64>| {
+        let mut stream = Stream::new(name, gtid(1, groups.start() - 1));
+        groups.for_each(|sequence| stream.group(gtid(1, sequence)));
+        stream.sent
+    };
+    let start = |identity: &str| Start::New(Flavor::MariaDb, identity.to_owned());
+    follow(&[
+        (start("server-1"), stream("m.000002", 90..=100)),
+        (start("server-2"), stream("m.000001", 99..=101)),
+        (start("server-3"), stream("m.000007", 101..=103)),
+    ]);
+}

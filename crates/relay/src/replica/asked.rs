@@ -1,0 +1,162 @@
+//! What a replica has asked for, read from its request and from the variables that it set before.
+//!
+//! Owns: the meaning of both, for MySQL and MariaDB. Must not know files or sockets.
+//! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_replication.html>,
+//! <https://mariadb.com/kb/en/replication-protocol/>; captured conversations.
+
+use std::time::Duration;
+
+use delphinus_wire::Malformed;
+use delphinus_wire::binlog::Checksum;
+use delphinus_wire::binlog::dump::{
+    COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID, Dump, DumpGtid, NON_BLOCKING, SEND_ANNOTATE_ROWS,
+};
+use delphinus_wire::gtid::{GtidIntervals, GtidPosition};
+
+use super::fatal::Fatal;
+use super::statement::{SKIP_REPLICATION, Variables};
+use crate::log::LogFile;
+use crate::source::RELAY;
+
+/// MySQL, in a dump's flags: heartbeats with positions of 64 bits. The same bit as MariaDB's for ANNOTATE_ROWS.
+const HEARTBEAT_V2: u16 = 2;
+/// The oldest capability of a MariaDB replica that knows all events: those of 10.0.
+const CAPABILITY: u32 = 4;
+/// The most intervals in a replica's set: each replica has one of its own here, and each group is looked up in it.
+const MOST_PARTS: usize = 200_000;
+/// A replica need not be told more often that its source lives.
+const LEAST_HEARTBEAT: Duration = Duration::from_millis(1);
+
+/// Where it wants to begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum From {
+    /// File (empty: the first) and position.
+    Place(String, u64),
+    /// MySQL: after all of this set.
+    Set(GtidIntervals),
+    /// MariaDB: after these transactions, one for each domain.
+    Position(GtidPosition),
+}
+
+/// A request for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent options, each looked at by itself")]
+pub(crate) struct Asked {
+    /// Where it begins.
+    pub(crate) from: From,
+    /// Its `server_id`.
+    pub(crate) server_id: u32,
+    /// So long after the last event it wants to know that its source lives.
+    pub(crate) heartbeat: Option<Duration>,
+    /// In which form.
+    pub(crate) form: HeartbeatForm,
+    /// MariaDB: what it does not want.
+    pub(crate) unwanted: Unwanted,
+    /// MariaDB: `gtid_strict_mode`.
+    pub(crate) is_strict: bool,
+    /// The checksum of the first event, which comes before the log says what checksums it has; `None`: it does not know checksums.
+    pub(crate) checksum: Option<Checksum>,
+    /// It is a relay that keeps files byte for byte: in a stream by position no file of another source may follow.
+    pub(crate) is_relay: bool,
+    /// It wants an end instead of waiting for more.
+    pub(crate) ends: bool,
+}
+
+/// Heartbeats of which kind a replica knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeartbeatForm {
+    /// With positions of 32 bits.
+    Old,
+    /// MySQL, since 8.0.26: with positions of 64 bits.
+    V2,
+}
+
+/// Events that a MariaDB replica does not want.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Unwanted {
+    /// ANNOTATE_ROWS.
+    pub(crate) annotations: bool,
+    /// What was marked by `skip_replication`.
+    pub(crate) marked: bool,
+}
+
+impl Asked {
+    /// Reads COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID.
+    pub(crate) fn read(payload: &[u8], variables: &Variables) -> Result<Result<Self, Fatal>, Malformed> {
+        match payload.first() {
+            Some(&COM_BINLOG_DUMP_GTID) => {
+                let dump = DumpGtid::parse(payload)?;
+                if dump.executed.parts() > MOST_PARTS {
+                    return Err(Malformed("a set of GTIDs with more than 200000 intervals"));
+                }
+                let from = From::Set(dump.executed);
+                Ok(Self::with(variables, from, (dump.server_id, dump.flags), false))
+            }
+            Some(&COM_BINLOG_DUMP) => {
+                let dump = Dump::parse(payload)?;
+                let capability = variables.get("mariadb_slave_capability").map(str::parse::<u32>);
+                if capability.as_ref().is_some_and(|it| it.as_ref().is_ok_and(|known| *known < CAPABILITY)) {
+                    return Ok(Err(Fatal::TooOld));
+                }
+                let from = match variables.get("slave_connect_state") {
+                    Some(text) => GtidPosition::parse(text)
+                        .map(From::Position)
+                        .map_err(|_| Malformed("bad @slave_connect_state"))?,
+                    None => {
+                        // A position of more than 4 GiB does not fit: servers have the same limit.
+                        From::Place(String::from_utf8_lossy(dump.name).into_owned(), u64::from(dump.position))
+                    }
+                };
+                Ok(Self::with(variables, from, (dump.server_id, dump.flags), capability.is_some()))
+            }
+            _ => Err(Malformed("no request for a binary log")),
+        }
+    }
+
+    fn with(
+        variables: &Variables,
+        from: From,
+        (server_id, flags): (u32, u16),
+        is_mariadb: bool,
+    ) -> Result<Self, Fatal> {
+        if variables.get("slave_until_gtid").is_some() {
+            return Err(Fatal::Until);
+        }
+        let heartbeat = variables.first(&["source_heartbeat_period", "master_heartbeat_period"]);
+        let nanoseconds = heartbeat.and_then(|text| text.parse::<u64>().ok()).filter(|period| *period > 0);
+        let checksum = variables.first(&["source_binlog_checksum", "master_binlog_checksum"]);
+        Ok(Self {
+            from,
+            server_id,
+            heartbeat: nanoseconds.map(|ns| Duration::from_nanos(ns).max(LEAST_HEARTBEAT)),
+            form: if !is_mariadb && flags & HEARTBEAT_V2 != 0 {
+                HeartbeatForm::V2
+            } else {
+                HeartbeatForm::Old
+            },
+            unwanted: Unwanted {
+                annotations: flags & SEND_ANNOTATE_ROWS == 0,
+                marked: variables.get(SKIP_REPLICATION).is_some(),
+            },
+            is_strict: variables.get("slave_gtid_strict_mode") == Some("1"),
+            checksum: checksum
+                .map(|text| if text.eq_ignore_ascii_case("crc32") { Checksum::Crc32 } else { Checksum::Off }),
+            is_relay: variables.get(RELAY).is_some(),
+            ends: flags & NON_BLOCKING != 0,
+        })
+    }
+}
+
+impl Asked {
+    /// True if the stream ends with `file`, although `next` follows. A relay by position would take the next file for one of the same
+    /// source; it asks by set then.
+    pub(crate) fn ends_before(&self, file: &LogFile, next: &LogFile) -> bool {
+        let is_of_another = file.folder.number != next.folder.number;
+        self.is_relay && is_of_another && matches!(self.from, From::Place(..))
+    }
+}
+
+/// The replica's `server_uuid`, as it has told.
+pub(crate) fn uuid(variables: &Variables) -> String {
+    variables.first(&["replica_uuid", "slave_uuid"]).unwrap_or_default().chars().take(64).collect()
+}

@@ -1,0 +1,444 @@
+//! One replica is served: files are read in large pieces, packets are written, and where there is nothing more, waited for.
+//!
+//! Owns: reading, sending, the order of files, heartbeats, when it ends. What is sent is decided elsewhere (`course`, `filter`, `start`).
+//! A read that would wait for the disk is done on another thread: replicas that are up to date share this one.
+
+use std::io;
+use std::io::IoSliceMut;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_net::rt::{Bell, Either, Notify};
+use delphinus_net::{Buffer, NetError, Stream, rt};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+use super::asked::Asked;
+use super::compression;
+use super::course::{Course, Head};
+use super::fatal::Fatal;
+use super::place::{Doubt, find_place};
+use super::registry::{Entry, Replica};
+use crate::log::{Limit, Log, LogFile, Position, Reader};
+
+/// Bytes that are read at once.
+const PIECE: usize = 256 * 1024;
+/// The longest head of a file: PREVIOUS_GTIDS of a long life.
+const LONGEST_HEAD: u64 = 64 << 20;
+/// The longest event that is looked into as a whole: a GTID.
+const LONGEST_GTID: usize = 1 << 20;
+/// Buffers that wait for their next user, on each thread.
+const SPARE: usize = 8;
+/// A replica that has more than the log gets so long until the log has it, too: a relay may be behind its source.
+const CATCH_UP: Duration = Duration::from_secs(10);
+/// So long a replica may take for a piece: one that takes nothing would keep files from being purged.
+const WRITE_LIMIT: Duration = Duration::from_mins(1);
+
+/// How serving a replica ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// It was sent an end, as it wanted.
+    Sent(u8),
+    /// It is gone, or has said that it goes.
+    Gone,
+    /// Another connection has taken its place.
+    Replaced,
+    /// It cannot be served; the sequence number of the error.
+    Refused(Fatal, u8),
+}
+
+/// What serving tasks of one thread share.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    /// The log.
+    pub(crate) log: Arc<Log>,
+    /// Told when the log has grown.
+    pub(crate) grown: Rc<Notify>,
+    spare: std::cell::RefCell<Vec<Buffers>>,
+}
+
+/// A piece of a file, and packets made of it.
+#[derive(Debug, Default)]
+struct Buffers {
+    piece: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl Ground {
+    pub(crate) fn new(log: Arc<Log>) -> Self {
+        Self { log, grown: Rc::default(), spare: std::cell::RefCell::default() }
+    }
+
+    fn take(&self) -> Buffers {
+        self.spare.borrow_mut().pop().unwrap_or_default()
+    }
+
+    fn give(&self, mut buffers: Buffers) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE && buffers.out.capacity() <= 4 * PIECE && buffers.piece.len() <= PIECE {
+            buffers.out.clear();
+            spare.push(buffers);
+        }
+    }
+}
+
+/// A replica while it is served.
+pub(crate) struct Dump<'a> {
+    ground: &'a Ground,
+    stream: &'a mut Stream,
+    replica: &'a Replica,
+    course: Course,
+    reader: Arc<Reader>,
+    /// Up to where the file was taken in.
+    at: u64,
+    buffers: Option<Buffers>,
+}
+
+/// Serves a replica that has asked, to its end.
+pub(crate) async fn serve(
+    ground: &Ground,
+    stream: &mut Stream,
+    entry: &Entry,
+    (asked, server_id): (Asked, u32),
+) -> Result<End, NetError> {
+    let place = match find_place(&ground.log, &asked) {
+        Ok(place) => place,
+        Err(fatal) => return Ok(End::Refused(fatal, 1)),
+    };
+    if asked.checksum.is_none() && !place.file.format.checksum.is_empty() {
+        return Ok(End::Refused(Fatal::NoChecksums, 1));
+    }
+    let reader = match place.file.open() {
+        Ok(reader) => Arc::new(reader),
+        Err(error) => return Ok(End::Refused(not_opened(&place.file, &error), 1)),
+    };
+    entry.begins(place.file.ordinal).await;
+    let replica = &*entry.replica;
+    let course = Course::new(asked, place.filter, server_id);
+    stream.begin_flow();
+    let mut dump = Dump { ground, stream, replica, course, reader, at: 0, buffers: None };
+    let end = dump.run(place.from, &place.doubt).await;
+    if let Some(buffers) = dump.buffers.take() {
+        ground.give(buffers);
+    }
+    match end {
+        Err(Stop::Fatal(fatal)) => Ok(End::Refused(fatal, dump.course.seq())),
+        Err(Stop::Replaced) => Ok(End::Replaced),
+        Err(Stop::Net(error)) => Err(error),
+        Ok(end) => Ok(end),
+    }
+}
+
+/// Waits until what is written is taken, for so long, or until another connection takes the place of this one.
+async fn taken(
+    writing: impl Future<Output = io::Result<()>>,
+    replaced: &Bell,
+    limit: Duration,
+) -> Result<(), Stop> {
+    let (writing, replaced) = (std::pin::pin!(writing), std::pin::pin!(replaced.rung()));
+    match rt::timeout(limit, rt::either(writing, replaced)).await {
+        Some(Either::First(written)) => Ok(written?),
+        Some(Either::Second(())) => Err(Stop::Replaced),
+        None => Err(NetError::TimedOut(limit.as_millis() as u64).into()),
+    }
+}
+
+/// What ends it early.
+#[derive(Debug)]
+enum Stop {
+    Fatal(Fatal),
+    Replaced,
+    Net(NetError),
+}
+
+impl std::convert::From<Fatal> for Stop {
+    fn from(fatal: Fatal) -> Self {
+        Self::Fatal(fatal)
+    }
+}
+
+impl<E: Into<NetError>> std::convert::From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Net(error.into())
+    }
+}
+
+/// A file that was there a moment ago may have been purged since.
+fn not_opened(file: &LogFile, error: &io::Error) -> Fatal {
+    match error.kind() {
+        io::ErrorKind::NotFound => Fatal::Purged(format!("what {} had", file.name)),
+        _ => unreadable(file, error),
+    }
+}
+
+pub(super) fn unreadable(file: &LogFile, error: &dyn std::fmt::Display) -> Fatal {
+    Fatal::Unreadable(format!("{}: {error}", file.name))
+}
+
+/// The head of a file, without the magic.
+fn head_of(reader: &Reader) -> io::Result<Vec<u8>> {
+    let len = reader.file().head_len;
+    if !(4..=LONGEST_HEAD).contains(&len) {
+        return Err(io::Error::other("its head is too long"));
+    }
+    let mut head = vec![0; len as usize - 4];
+    let mut at = 0;
+    while at < head.len() {
+        match reader.read_at(&mut head[at..], 4 + at as u64)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => at += read,
+        }
+    }
+    Ok(head)
+}
+
+impl Dump<'_> {
+    async fn run(&mut self, from: u64, doubt: &Doubt) -> Result<End, Stop> {
+        self.begin_file(from, true).await?;
+        self.settle(doubt).await?;
+        loop {
+            let file = self.reader.file().clone();
+            let limit = self.ground.log.limit(&file);
+            if self.at < limit.offset() {
+                self.send_piece(limit.offset()).await?;
+                // Others of this thread have their turn: a socket that takes everything does not wait.
+                rt::yield_now().await;
+                continue;
+            }
+            match limit {
+                Limit::Closed(_) => match self.ground.log.next(&file) {
+                    Some(next) if self.course.asked().ends_before(&file, &next) => {
+                        return Ok(End::Sent(self.course.seq()));
+                    }
+                    Some(next) => self.go_on(&file, next).await?,
+                    // Purged in between, with this replica in it: by command only.
+                    None => return Err(Fatal::Purged(format!("what follows {}", file.name)).into()),
+                },
+                Limit::Open(_) => {
+                    if let Some(end) = self.wait().await? {
+                        return Ok(end);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until the log has what the replica has, for a while. The replica hears meanwhile that the relay lives: it would
+    /// connect again and again, and never hear what is wrong.
+    async fn settle(&mut self, doubt: &Doubt) -> Result<(), Stop> {
+        let began = rt::now();
+        while let Some(fatal) = doubt.of(&self.ground.log) {
+            let left = CATCH_UP.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(fatal.into());
+            }
+            let step = self.course.asked().heartbeat.map_or(left, |period| period.min(left));
+            if rt::timeout(step, self.ground.grown.notified()).await.is_none() {
+                self.send_heartbeat().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        if !self.stream.is_compressed() {
+            return taken(self.stream.write_bytes(bytes), &self.replica.replaced, WRITE_LIMIT).await;
+        }
+        for piece in bytes.chunks(compression::AT_ONCE) {
+            taken(self.stream.write_bytes(piece), &self.replica.replaced, WRITE_LIMIT).await?;
+            // Compressing takes the thread some milliseconds: others have their turn.
+            rt::yield_now().await;
+        }
+        Ok(())
+    }
+
+    async fn send_heartbeat(&mut self) -> Result<(), Stop> {
+        let mut buffers = self.take_buffers();
+        buffers.out.clear();
+        self.course.put_heartbeat(&mut buffers.out, self.at);
+        let written = self.send(&buffers.out).await;
+        self.buffers = Some(buffers);
+        written
+    }
+
+    /// The next file.
+    async fn go_on(&mut self, file: &LogFile, next: Arc<LogFile>) -> Result<(), Stop> {
+        let reader = next.open().map_err(|error| unreadable(&next, &error))?;
+        let is_of_another = next.folder.number != file.folder.number;
+        if is_of_another {
+            self.course.goes_on(&next.list)?;
+        }
+        self.reader = Arc::new(reader);
+        self.begin_file(next.head_len, is_of_another).await
+    }
+
+    async fn begin_file(&mut self, from: u64, is_first: bool) -> Result<(), Stop> {
+        let (reader, file) = (self.reader.clone(), self.reader.file().clone());
+        let head = rt::compute(move || head_of(&reader)).await.ok_or(NetError::Closed)?;
+        let head = head.map_err(|error| unreadable(&file, &error))?;
+        if from == file.head_len {
+            self.course.begins_file(&file.previous);
+        }
+        let mut buffers = self.take_buffers();
+        buffers.out.clear();
+        let head = Head { name: &file.name, bytes: &head, from, is_first, checksum: file.format.checksum };
+        self.course.begin(&mut buffers.out, head)?;
+        let written = self.send(&buffers.out).await;
+        self.buffers = Some(buffers);
+        written?;
+        self.at = from;
+        self.note();
+        Ok(())
+    }
+
+    /// Reads the next piece of the file, up to `limit` at most, and sends what of it is to be sent.
+    async fn send_piece(&mut self, limit: u64) -> Result<(), Stop> {
+        let mut buffers = self.take_buffers();
+        let mut wanted = (limit - self.at).min(PIECE as u64) as usize;
+        loop {
+            if buffers.piece.len() < wanted {
+                buffers.piece.resize(wanted.max(PIECE), 0);
+            }
+            let (piece, read) =
+                read(&self.reader, std::mem::take(&mut buffers.piece), wanted, self.at).await?;
+            buffers.piece = piece;
+            let read = read.map_err(|error| unreadable(self.reader.file(), &error))?;
+            buffers.out.clear();
+            let taken = self.course.take(&mut buffers.out, &buffers.piece[..read], self.at)?;
+            if taken > 0 {
+                self.at += taken as u64;
+                break;
+            }
+            // An event that has to be whole: the next read is longer.
+            let left = (limit - self.at).min(LONGEST_GTID as u64) as usize;
+            if read == 0 || wanted >= left {
+                let why = format!("no whole event at {}", self.at);
+                return Err(unreadable(self.reader.file(), &why).into());
+            }
+            wanted = left;
+        }
+        if self.at == limit {
+            self.course.tell_omitted(&mut buffers.out, self.at);
+        }
+        let written = if buffers.out.is_empty() { Ok(()) } else { self.send(&buffers.out).await };
+        self.buffers = Some(buffers);
+        written?;
+        self.note();
+        Ok(())
+    }
+
+    /// Waits until there is more, or says that the relay lives. The end, if it has come.
+    async fn wait(&mut self) -> Result<Option<End>, Stop> {
+        if self.course.asked().ends {
+            return Ok(Some(End::Sent(self.course.seq())));
+        }
+        if let Some(buffers) = self.buffers.take() {
+            self.ground.give(buffers);
+        }
+        self.replica.waits(true);
+        let heard = self.listen().await;
+        self.replica.waits(false);
+        match heard {
+            Heard::Grown => Ok(None),
+            Heard::Replaced => Ok(Some(End::Replaced)),
+            Heard::Replica => Ok(self.hear().await.then_some(End::Gone)),
+            Heard::Nothing => {
+                self.send_heartbeat().await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn listen(&mut self) -> Heard {
+        let file = self.reader.file();
+        // Between the look at the end and this there is no other task of the thread: nothing is missed.
+        let grown = self.ground.grown.notified();
+        if self.ground.log.limit(file) != Limit::Open(self.at) {
+            return Heard::Grown;
+        }
+        let others = rt::either(self.replica.replaced.rung(), self.stream.readable());
+        let all = rt::either(grown, others);
+        let heard = match self.course.asked().heartbeat {
+            Some(period) => rt::timeout(period, all).await,
+            None => Some(all.await),
+        };
+        match heard {
+            None => Heard::Nothing,
+            Some(Either::First(())) => Heard::Grown,
+            Some(Either::Second(Either::First(()))) => Heard::Replaced,
+            Some(Either::Second(Either::Second(_))) => Heard::Replica,
+        }
+    }
+
+    /// True if the replica is gone. Replicas say nothing while they are served, except that they go.
+    async fn hear(&mut self) -> bool {
+        // In TLS there may be a record without content.
+        let heard =
+            rt::timeout(Duration::from_millis(100), self.stream.read(Buffer::with_capacity(256))).await;
+        heard.is_some()
+    }
+
+    fn take_buffers(&mut self) -> Buffers {
+        self.buffers.take().unwrap_or_else(|| self.ground.take())
+    }
+
+    fn note(&mut self) {
+        let counted = self.course.take_counted();
+        let at = Position { ordinal: self.reader.file().ordinal, offset: self.at };
+        self.replica.reached(at, (counted.bytes, counted.events, counted.event_s));
+    }
+}
+
+/// What has come while a replica waited.
+enum Heard {
+    Grown,
+    Replaced,
+    Replica,
+    /// The time is over.
+    Nothing,
+}
+
+/// Reads up to `wanted` bytes at `offset`. What is in memory is read at once; what is not is read on another thread.
+async fn read(
+    reader: &Arc<Reader>,
+    mut piece: Vec<u8>,
+    wanted: usize,
+    offset: u64,
+) -> Result<(Vec<u8>, io::Result<usize>), NetError> {
+    let mut slices = [IoSliceMut::new(&mut piece[..wanted])];
+    match preadv2(reader.handle(), &mut slices, offset, ReadWriteFlags::NOWAIT) {
+        Ok(read) if read > 0 => return Ok((piece, Ok(read))),
+        Err(error) if error != Errno::AGAIN && error != Errno::OPNOTSUPP && error != Errno::INTR => {
+            return Ok((piece, Err(error.into())));
+        }
+        _ => {}
+    }
+    let reader = reader.clone();
+    let done = rt::compute(move || {
+        let read = reader.read_at(&mut piece[..wanted], offset);
+        (piece, read)
+    });
+    done.await.ok_or(NetError::Closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A replica that takes nothing has no more than its time, and none once it has come again.
+    #[test]
+    fn a_write_that_is_not_taken_ends() {
+        rt::block_on(async {
+            let never = std::future::pending;
+            let bell = Bell::default();
+            let soon = Duration::from_millis(20);
+            let late = taken(never(), &bell, soon).await;
+            assert!(matches!(late, Err(Stop::Net(NetError::TimedOut(20)))), "{late:?}");
+            bell.ring();
+            let replaced = taken(never(), &bell, Duration::from_mins(1)).await;
+            assert!(matches!(replaced, Err(Stop::Replaced)), "{replaced:?}");
+            assert!(taken(async { Ok(()) }, &bell, soon).await.is_ok());
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,131 @@
+//! Why a replica cannot be served: error 1236, which ends its I/O thread until somebody acts. The first sentence is the
+//! servers' own, because replicas' operators and programs know it; the second one says what to do here.
+
+use std::fmt;
+
+use delphinus_wire::binlog::MariaDbGtid;
+
+use super::short::Short;
+
+/// A reason that does not go away by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fatal {
+    /// There is no log yet.
+    Empty,
+    /// The files that it needs are gone; what it lacks.
+    Purged(String),
+    /// It has transactions of the source that the source does not have; which.
+    HasMore(String),
+    /// MariaDB: its position is not in the log.
+    NotInLog(MariaDbGtid),
+    /// MariaDB: its position was passed without being met.
+    Missing(MariaDbGtid),
+    /// There is no file of that name.
+    NoSuchFile(String),
+    /// The position is beyond the end of the file, or before its first event.
+    BadPosition(String, u64),
+    /// A transaction has no number, and the replica goes by numbers.
+    Anonymous,
+    /// A replica of one family of servers asks for the log of the other by number.
+    OtherFamily,
+    /// It does not know checksums, and the log has them.
+    NoChecksums,
+    /// It is too old.
+    TooOld,
+    /// START SLAVE UNTIL master_gtid_pos.
+    Until,
+    /// It began inside of a file, by position, and the next file is of another source.
+    OtherSource,
+    /// The log cannot be read; the system's word.
+    Unreadable(String),
+}
+
+impl Fatal {
+    /// True for what goes away by itself: the replica is to come again.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::Empty)
+    }
+}
+
+impl fmt::Display for Fatal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str(
+                "Binary log is not open. The relay has not reached its source yet: SHOW RELAY STATUS there says why",
+            ),
+            Self::Purged(missing) => write!(
+                f,
+                "Cannot replicate because the source purged required binary logs. The relay has not kept these transactions: \
+                 {}. Set the replica up anew from a backup, or let it fetch them from the primary",
+                Short(missing)
+            ),
+            Self::HasMore(more) => write!(
+                f,
+                "Replica has more GTIDs than the source has, using the source's SERVER_UUID. The relay does not have: {}. \
+                 Transactions were lost on the source, or the replica was written to: set the replica up anew",
+                Short(more)
+            ),
+            Self::NotInLog(gtid) => write!(
+                f,
+                "Error: connecting slave requested to start from GTID {gtid}, which is not in the master's binlog. The relay has \
+                 no such transaction: the replica was written to, or follows another source"
+            ),
+            Self::Missing(gtid) => write!(
+                f,
+                "The binlog on the master is missing the GTID {gtid} requested by the slave (even though a subsequent sequence \
+                 number does exist). Set the replica up anew, or set gtid_strict_mode=OFF there"
+            ),
+            Self::NoSuchFile(name) => {
+                write!(f, "Could not find first log file name in binary log index file. The relay has no file '{}'", Short(name))
+            }
+            Self::BadPosition(name, position) => {
+                write!(f, "Client requested source to start replication from position > file size. The relay has no group at {}:{position}", Short(name))
+            }
+            Self::Anonymous => f.write_str(
+                "Cannot replicate anonymous transaction when AUTO_POSITION = 1. The log has transactions without a GTID: connect \
+                 by file and position, or set gtid_mode=ON on the source",
+            ),
+            Self::OtherFamily => f.write_str(
+                "The GTIDs of MySQL and of MariaDB are not the same. The relay follows a server of the other kind: connect by file \
+                 and position",
+            ),
+            Self::NoChecksums => f.write_str(
+                "Slave can not handle replication events with the checksum that master is configured to log. Set \
+                 @source_binlog_checksum before the request, as replicas do",
+            ),
+            Self::TooOld => f.write_str(
+                "The replica is too old for the events of this log. MariaDB 10.0 or MySQL 5.6 is the oldest that can follow",
+            ),
+            Self::Until => f.write_str(
+                "START SLAVE UNTIL master_gtid_pos is not done by a relay. Start the replica without it, or UNTIL a file and a \
+                 position",
+            ),
+            Self::OtherSource => f.write_str(
+                "The relay follows another source now, and a position in the files of the one before says nothing of its files. \
+                 Connect by GTID",
+            ),
+            Self::Unreadable(why) => write!(f, "log event entry exceeded or cannot be read. The relay cannot read its log: {}", Short(why)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_replica_has_sent_does_not_fill_the_log() {
+        let long = || "9".repeat(16 << 20);
+        let all = [
+            Fatal::Purged(long()),
+            Fatal::HasMore(long()),
+            Fatal::NoSuchFile(long()),
+            Fatal::BadPosition(long(), 4),
+            Fatal::Unreadable(long()),
+        ];
+        for fatal in all {
+            assert!(fatal.to_string().len() < 2048);
+        }
+        assert!(Fatal::NoSuchFile("a\nb".to_owned()).to_string().contains("a\\nb"));
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a replica begins, and what it may have more than the log.
+//!
+//! Owns: putting the rules (`start`) and the files together. Must not know sockets.
+
+use std::sync::Arc;
+
+use delphinus_wire::binlog::Header;
+use delphinus_wire::gtid::{GtidIntervals, GtidPosition, GtidSet};
+
+use super::asked::{Asked, From};
+use super::dump::unreadable;
+use super::fatal::Fatal;
+use super::filter::Filter;
+use super::start;
+use crate::log::{Flavor, Log, LogFile};
+
+/// Where a replica begins.
+pub(super) struct Place {
+    pub(super) file: Arc<LogFile>,
+    pub(super) from: u64,
+    pub(super) filter: Filter,
+    pub(super) doubt: Doubt,
+}
+
+/// What a replica may have more than the log.
+pub(super) enum Doubt {
+    None,
+    /// MySQL: of the source with this uuid.
+    Set(GtidIntervals, String),
+    Position(GtidPosition),
+}
+
+impl Doubt {
+    /// Why the replica cannot be served, if it still has more.
+    pub(super) fn of(&self, log: &Log) -> Option<Fatal> {
+        match self {
+            Self::None => None,
+            Self::Set(has, source) => start::more_than(has, &log.executed(), source).map(Fatal::HasMore),
+            Self::Position(position) => start::not_in_log(position, &log.state()).map(Fatal::NotInLog),
+        }
+    }
+}
+
+/// Where a replica that has asked begins. Reads no more than the head of one event.
+pub(super) fn find_place(log: &Log, asked: &Asked) -> Result<Place, Fatal> {
+    let files = log.files();
+    let Some(first) = files.first() else { return Err(Fatal::Empty) };
+    let flavor = first.folder.source.flavor;
+    match &asked.from {
+        From::Place(name, position) => at_place(log, name, *position),
+        From::Set(_) if flavor == Flavor::MariaDb => Err(Fatal::OtherFamily),
+        From::Position(_) if flavor == Flavor::MySql => Err(Fatal::OtherFamily),
+        From::Set(has) => {
+            let source = newest(log).map(|file| file.folder.source.identity.clone()).unwrap_or_default();
+            let all = GtidSet::MySql(has.clone());
+            let file = log.start_for(&all).ok_or_else(|| Fatal::Purged(start::lacks(has, &log.purged())))?;
+            let (filter, doubt) = (Filter::MySql(has.clone()), Doubt::Set(has.clone(), source));
+            Ok(Place { from: file.head_len, file, filter, doubt })
+        }
+        From::Position(position) => {
+            let seen: Vec<_> = files.iter().filter(|file| log.limit(file).offset() > 0).cloned().collect();
+            let file = seen[start::of_mariadb(position, &seen, |file| &file.list)?].clone();
+            let filter = Filter::mariadb(position.clone(), &file.list, asked.is_strict);
+            let doubt = Doubt::Position(position.clone());
+            Ok(Place { from: file.head_len, file, filter, doubt })
+        }
+    }
+}
+
+/// The last file of which something is visible.
+fn newest(log: &Log) -> Option<Arc<LogFile>> {
+    log.file(log.end()?.ordinal)
+}
+
+fn at_place(log: &Log, name: &str, position: u64) -> Result<Place, Fatal> {
+    let file = if name.is_empty() { log.files().first().cloned() } else { log.by_name(name) };
+    let file = file.ok_or_else(|| Fatal::NoSuchFile(name.to_owned()))?;
+    let limit = log.limit(&file).offset();
+    if position < 4 || position > limit {
+        return Err(Fatal::BadPosition(file.name.to_string(), position));
+    }
+    if position <= file.head_len {
+        return Ok(Place { from: file.head_len, file, filter: Filter::Nothing(None), doubt: Doubt::None });
+    }
+    if position < limit {
+        // Something in the middle of an event looks like one only by chance: its head says where it ends.
+        let mut head = [0; delphinus_wire::binlog::HEADER_LEN];
+        let reader = file.open().map_err(|error| unreadable(&file, &error))?;
+        let read = reader.read_at(&mut head, position).map_err(|error| unreadable(&file, &error))?;
+        let header = Header::parse(&head[..read]).ok();
+        let ends_there = |header: Header| (position + u64::from(header.size)) as u32 == header.log_pos;
+        if !header.is_some_and(ends_there) {
+            return Err(Fatal::BadPosition(file.name.to_string(), position));
+        }
+    }
+    Ok(Place { from: position, file, filter: Filter::Nothing(None), doubt: Doubt::None })
+}

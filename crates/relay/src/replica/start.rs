@@ -1,0 +1,136 @@
+//! In which file a replica begins: the newest one before which it has everything.
+//!
+//! Owns the decision, for both families. It goes by what each file says of the files before it: PREVIOUS_GTIDS of MySQL, GTID_LIST
+//! of MariaDB. Must not know files: it is told what they say.
+//! Source: <https://dev.mysql.com/doc/refman/9.0/en/replication-gtids-auto-positioning.html>, <https://mariadb.com/kb/en/gtid/>.
+
+use delphinus_wire::binlog::MariaDbGtid;
+use delphinus_wire::gtid::{GtidIntervals, GtidPosition, GtidSet, GtidState};
+
+use super::fatal::Fatal;
+
+/// What a MySQL replica that has `has` lacks, if it lacks any of `purged`.
+pub(crate) fn lacks(has: &GtidIntervals, purged: &GtidSet) -> String {
+    match purged {
+        GtidSet::MySql(purged) => purged.without(has).to_string(),
+        GtidSet::MariaDb(purged) => format!("all up to {purged}"),
+    }
+}
+
+/// What a replica has of this source that is not in the log.
+pub(crate) fn more_than(has: &GtidIntervals, executed: &GtidSet, source: &str) -> Option<String> {
+    let more = match executed {
+        GtidSet::MySql(executed) => has.without(executed),
+        GtidSet::MariaDb(_) => has.clone(),
+    };
+    let of_source = more.without(&more.without_source(source));
+    (!of_source.is_empty()).then(|| of_source.to_string())
+}
+
+/// The newest of these files, oldest first, before which a MariaDB replica at `position` needs nothing. `before`: what a file
+/// says of earlier ones.
+pub(crate) fn of_mariadb<F>(
+    position: &GtidPosition,
+    files: &[F],
+    before: impl Fn(&F) -> &[MariaDbGtid],
+) -> Result<usize, Fatal> {
+    let found = files.iter().rposition(|file| has_all_before(position, before(file)));
+    found.ok_or_else(|| {
+        let oldest = files.first().map(before).unwrap_or_default();
+        let missing: Vec<_> = oldest.iter().map(ToString::to_string).collect();
+        Fatal::Purged(format!("all up to {}", missing.join(",")))
+    })
+}
+
+/// True if a replica at this position has all that is in earlier files; `known` has the last transaction of each server in each
+/// domain, the latest of a domain last.
+fn has_all_before(position: &GtidPosition, known: &[MariaDbGtid]) -> bool {
+    known.iter().enumerate().all(|(at, last)| {
+        let Some(own) = position.last_of(last.domain) else { return false };
+        if own.server_id != last.server_id || own.sequence > last.sequence {
+            // Another server's place in this domain is behind this one, or else its own entry says so.
+            return true;
+        }
+        let is_latest = known[at + 1..].iter().all(|later| later.domain != last.domain);
+        own.sequence == last.sequence && is_latest
+    })
+}
+
+/// The first of a MariaDB replica's places that is not in the log: what follows it could never be told. In domains that the log does not
+/// have, any place will do. Servers ask the same, whatever the replica's `gtid_strict_mode` is.
+pub(crate) fn not_in_log(position: &GtidPosition, log: &GtidState) -> Option<MariaDbGtid> {
+    position.iter().find(|own| log.has_domain(own.domain) && !log.has(*own))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    const A: &str = "327eb417-e7d4-11f1-aece-02fc00000001";
+
+    #[test]
+    fn what_a_mysql_replica_lacks_or_has_too_much_is_named() {
+        let set = |text: &str| GtidIntervals::parse(text).unwrap();
+        let purged = GtidSet::MySql(set(&format!("{A}:1-4,{A}:blue:1-2")));
+        assert_eq!(lacks(&set(&format!("{A}:1-3")), &purged), format!("{A}:4,{A}:blue:1-2"));
+        let more = |has: &str| more_than(&set(has), &purged, A);
+        assert_eq!(more(&format!("{A}:1-3")), None);
+        assert_eq!(more(&format!("{A}:1-6")), Some(format!("{A}:5-6")));
+        // Those of other servers are taken without a word, as servers do.
+        assert_eq!(more("00000000-e7d4-11f1-aece-02fc00000001:1-6"), None);
+    }
+
+    fn list(text: &str) -> Vec<MariaDbGtid> {
+        let one = |text: &str| {
+            let [domain, server_id, sequence] = text.split('-').collect::<Vec<_>>()[..] else {
+                panic!("{text}")
+            };
+            MariaDbGtid {
+                domain: domain.parse().unwrap(),
+                server_id: server_id.parse().unwrap(),
+                sequence: sequence.parse().unwrap(),
+            }
+        };
+        text.split(',').filter(|one| !one.is_empty()).map(one).collect()
+    }
+
+    #[test]
+    fn a_mariadb_replica_begins_in_the_newest_file_before_which_it_has_everything() {
+        let files = ["", "0-1-10", "0-1-20,0-2-25", "0-1-20,0-2-30,7-1-3"].map(list);
+        let of = |position: &str, files: &[Vec<MariaDbGtid>]| {
+            of_mariadb(&GtidPosition::parse(position).unwrap(), files, |file: &Vec<MariaDbGtid>| file)
+        };
+        let start = |position: &str| of(position, &files);
+        assert_eq!(start(""), Ok(0));
+        assert_eq!(start("0-1-10"), Ok(1));
+        assert_eq!(start("0-1-9"), Ok(0));
+        assert_eq!(start("0-1-15"), Ok(1));
+        // Server 2 went on after transaction 20: 0-1-20 is not the end of what is before the third file.
+        assert_eq!(start("0-1-20"), Ok(1));
+        assert_eq!(start("0-2-25"), Ok(2));
+        // Nothing of domain 7 yet: it has to begin where that does.
+        assert_eq!(start("0-2-30"), Ok(2));
+        assert_eq!(start("0-2-31,7-1-3"), Ok(3));
+        assert_eq!(start("0-2-31,7-1-2"), Ok(2));
+        let purged = of("0-1-10", &files[2..]);
+        assert_eq!(purged, Err(Fatal::Purged("all up to 0-1-20,0-2-25".to_owned())));
+    }
+
+    #[test]
+    fn a_place_that_is_not_in_the_log_is_named() {
+        let position = |text: &str| GtidPosition::parse(text).unwrap();
+        let log = GtidState::parse("0-1-20,0-2-30").unwrap();
+        let missing = |text: &str| not_in_log(&position(text), &log).map(|gtid| gtid.to_string());
+        assert_eq!(missing("0-2-30,4-4-4"), None);
+        assert_eq!(missing("0-1-7"), None);
+        assert_eq!(missing("0-2-31").as_deref(), Some("0-2-31"));
+        assert_eq!(
+            missing("0-1-21").as_deref(),
+            Some("0-1-21"),
+            "a smaller number than the last, of another server"
+        );
+        assert_eq!(missing("0-3-7").as_deref(), Some("0-3-7"), "a server that has never written");
+    }
+}

@@ -1,0 +1,182 @@
+//! Who the source is, and what it has.
+
+use delphinus_wire::binlog::{Checksum, MariaDbGtid};
+use delphinus_wire::gtid::{GtidIntervals, GtidPosition, GtidSet, GtidState};
+
+use super::{Connection, SourceError};
+use crate::log::Flavor;
+use crate::replica::VERSION_COMMENT;
+
+/// What a source says of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub(crate) flavor: Flavor,
+    /// What it is called in folders: its uuid, or `server-` and its id.
+    pub(crate) identity: String,
+    pub(crate) server_id: u32,
+    /// All that it has.
+    pub(crate) executed: GtidSet,
+    /// MariaDB: what is in its log, by domain and server. Positions alone do not tell histories apart.
+    logged: Option<GtidState>,
+    /// Of events before the first FORMAT_DESCRIPTION.
+    pub(crate) checksum: Checksum,
+    /// It waits for acknowledgements, or would.
+    pub(crate) has_semi_sync: bool,
+    /// It is a relay itself, which ends its stream where the files of another primary begin.
+    pub(crate) is_relay: bool,
+}
+
+impl Facts {
+    /// Asks for them.
+    pub(crate) async fn ask(connection: &mut Connection) -> Result<Self, SourceError> {
+        let is_mariadb = connection.version.contains("MariaDB");
+        let mut facts = if is_mariadb { mariadb(connection).await? } else { mysql(connection).await? };
+        let comment = connection.row("SELECT @@GLOBAL.version_comment").await?;
+        facts.is_relay = comment.first().is_some_and(|comment| comment == VERSION_COMMENT);
+        let names: &[&str] = if is_mariadb {
+            &["rpl_semi_sync_master_enabled"]
+        } else {
+            // Before 8.0.26, or with the old plugin, it has the old name.
+            &["rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled"]
+        };
+        for name in names {
+            let rows = connection.ask(&format!("SHOW GLOBAL VARIABLES LIKE '{name}'")).await?;
+            facts.has_semi_sync |= !rows.is_empty();
+        }
+        Ok(facts)
+    }
+
+    /// What `set` has and the source has not; `None` if that is nothing.
+    pub(crate) fn lacks(&self, set: &GtidSet) -> Option<String> {
+        match (set, &self.executed) {
+            (set, _) if set.is_empty() => None,
+            (GtidSet::MySql(set), GtidSet::MySql(executed)) => {
+                let rest = set.without(executed);
+                (!rest.is_empty()).then(|| rest.to_string())
+            }
+            (GtidSet::MariaDb(set), _) => {
+                let logged = self.logged.as_ref();
+                let rest = set.iter().filter(|last| !logged.is_some_and(|logged| logged.has(*last)));
+                let rest: Vec<_> = rest.map(|last| last.to_string()).collect();
+                (!rest.is_empty()).then(|| rest.join(","))
+            }
+            (set, executed) => (!executed.contains(set)).then(|| set.to_string()),
+        }
+    }
+}
+
+impl Facts {
+    /// True if all that the source had when it was asked is before a file: `previous`, and of MariaDB its list.
+    pub(crate) fn is_all_before(&self, previous: &GtidSet, list: &[MariaDbGtid]) -> bool {
+        let Some(logged) = &self.logged else { return previous.contains(&self.executed) };
+        let mut before = GtidState::default();
+        for gtid in list {
+            before.insert(*gtid);
+        }
+        logged.without(&before).is_empty()
+    }
+}
+
+fn number(text: &str) -> u32 {
+    text.trim().parse().unwrap_or_default()
+}
+
+fn checksum(text: &str) -> Checksum {
+    if text.eq_ignore_ascii_case("CRC32") { Checksum::Crc32 } else { Checksum::Off }
+}
+
+async fn mysql(connection: &mut Connection) -> Result<Facts, SourceError> {
+    let row = connection
+        .row(
+            "SELECT @@GLOBAL.server_uuid, @@GLOBAL.server_id, @@GLOBAL.gtid_mode, @@GLOBAL.gtid_executed, \
+             @@GLOBAL.binlog_checksum, @@GLOBAL.log_bin",
+        )
+        .await?;
+    let [uuid, server_id, mode, executed, sum, log_bin] = &row[..] else {
+        return Err(delphinus_wire::Malformed("another number of columns").into());
+    };
+    if log_bin == "0" {
+        return Err(SourceError::Wrong(
+            "the source writes no binary log; switch log_bin on there".to_owned(),
+        ));
+    }
+    if mode != "ON" {
+        let why = format!("the source has gtid_mode = {mode}; the relay needs ON");
+        return Err(SourceError::Wrong(why));
+    }
+    let set =
+        |text: &str| GtidIntervals::parse(text).map_err(|_| delphinus_wire::Malformed("bad set of GTIDs"));
+    if !uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') || uuid.len() != 36 {
+        return Err(delphinus_wire::Malformed("bad server_uuid").into());
+    }
+    Ok(Facts {
+        flavor: Flavor::MySql,
+        identity: uuid.to_ascii_lowercase(),
+        server_id: number(server_id),
+        executed: GtidSet::MySql(set(executed)?),
+        logged: None,
+        checksum: checksum(sum),
+        has_semi_sync: false,
+        is_relay: false,
+    })
+}
+
+async fn mariadb(connection: &mut Connection) -> Result<Facts, SourceError> {
+    let row = connection
+        .row("SELECT @@GLOBAL.server_id, @@GLOBAL.gtid_current_pos, @@GLOBAL.gtid_binlog_pos, @@GLOBAL.gtid_binlog_state, @@GLOBAL.binlog_checksum, @@GLOBAL.log_bin")
+        .await?;
+    let [server_id, current, written, state, sum, log_bin] = &row[..] else {
+        return Err(delphinus_wire::Malformed("another number of columns").into());
+    };
+    if log_bin == "0" {
+        return Err(SourceError::Wrong(
+            "the source writes no binary log; switch log_bin on there".to_owned(),
+        ));
+    }
+    let position =
+        |text: &str| GtidPosition::parse(text).map_err(|_| delphinus_wire::Malformed("bad GTID position"));
+    let mut executed = GtidSet::MariaDb(position(current)?);
+    executed.merge(&GtidSet::MariaDb(position(written)?));
+    Ok(Facts {
+        flavor: Flavor::MariaDb,
+        identity: format!("server-{}", number(server_id)),
+        server_id: number(server_id),
+        executed,
+        logged: Some(GtidState::parse(state).map_err(|_| delphinus_wire::Malformed("bad GTID state"))?),
+        checksum: checksum(sum),
+        has_semi_sync: false,
+        is_relay: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(executed: &str, logged: Option<&str>) -> Facts {
+        Facts {
+            flavor: Flavor::MariaDb,
+            identity: "server-1".to_owned(),
+            server_id: 1,
+            executed: GtidSet::parse(executed).unwrap(),
+            logged: logged.map(|text| GtidState::parse(text).unwrap()),
+            checksum: Checksum::Crc32,
+            has_semi_sync: false,
+            is_relay: false,
+        }
+    }
+
+    #[test]
+    fn a_file_is_behind_all_that_the_source_had() {
+        let of = |server_id, sequence| MariaDbGtid { domain: 0, server_id, sequence };
+        let mariadb = facts("0-2-9", Some("0-1-7,0-2-9"));
+        let is_before = |list: &[MariaDbGtid]| mariadb.is_all_before(&GtidSet::default(), list);
+        assert!(is_before(&[of(1, 7), of(2, 9)]) && is_before(&[of(1, 8), of(2, 12)]));
+        assert!(!is_before(&[of(2, 9)]) && !is_before(&[of(1, 7), of(2, 8)]) && !is_before(&[]));
+        let uuid = "327eb417-e7d4-11f1-aece-02fc00000001";
+        let mysql = facts(&format!("{uuid}:1-5"), None);
+        let is_before =
+            |last: u32| mysql.is_all_before(&GtidSet::parse(&format!("{uuid}:1-{last}")).unwrap(), &[]);
+        assert!(is_before(5) && is_before(6) && !is_before(4));
+    }
+}

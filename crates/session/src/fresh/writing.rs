@@ -1,0 +1,209 @@
+//! What a session writes, by table: the statement that runs, and the transaction that is open.
+//!
+//! Owns: when a write is seen by others, which of a transaction is its end, and that it is noted before it is sent and after it has
+//! ended. A write whose end nobody has told, because its connection is lost or its client has gone, stays in doubt. Which tables a
+//! statement writes says [`Ledger`].
+
+use std::rc::Rc;
+
+use delphinus_cache::{Place, Running};
+use delphinus_sql::{Statement, Touched, Written};
+use delphinus_topology::BackendId;
+use delphinus_view::Changing;
+
+use super::ledger::{Ledger, TextHere};
+
+/// What a session writes. It has room for that once it has written, and only where the cache follows writes.
+#[derive(Debug, Default)]
+pub(super) struct Writing {
+    parts: Option<Box<Parts>>,
+}
+
+#[derive(Debug, Default)]
+struct Parts {
+    /// What the transaction that is open has written, which others do not see yet.
+    open: Option<Open>,
+    /// What the command that runs writes.
+    now: Option<Now>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    written: Touched,
+    /// The number of changes of the tables when it was begun.
+    changes: u64,
+}
+
+/// A write that is about to be sent, or runs.
+struct Now {
+    ledger: Rc<Ledger>,
+    written: Written,
+    changes: u64,
+    /// What it writes is seen by others when it has ended, and so is what its transaction has written.
+    commits: bool,
+    running: Vec<Running>,
+    changing: Option<Changing>,
+    /// Where it was sent.
+    backend: BackendId,
+    outcome: Outcome,
+}
+
+/// What is known of the end of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Outcome {
+    /// Nothing: it runs, or nobody was told.
+    Unknown,
+    /// Nothing was written.
+    Nothing,
+    /// It was, or may have been.
+    At(Place),
+}
+
+impl std::fmt::Debug for Now {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Now")
+            .field("written", &self.written)
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Now {
+    /// Tells the ledger that it has ended, or that nobody knows.
+    fn end(&mut self) {
+        let place = match &self.outcome {
+            Outcome::Unknown => {
+                for running in self.running.drain(..) {
+                    self.ledger.doubt(running, self.backend);
+                }
+                if let Some(changing) = self.changing.take() {
+                    self.ledger.doubt_change(changing);
+                }
+                return;
+            }
+            Outcome::Nothing => None,
+            Outcome::At(place) => Some(place),
+        };
+        if let Some(changing) = self.changing.take() {
+            self.ledger.end_change(changing);
+        }
+        for running in self.running.drain(..) {
+            self.ledger.end(running, place);
+        }
+    }
+}
+
+impl Drop for Now {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Writing {
+    /// A statement that may write is about to run; what exactly is still to be told. `in_transaction`: one is open, so that others see
+    /// nothing of it until that ends, unless `may_commit`.
+    pub(super) fn is_to_write(
+        &mut self,
+        ledger: &Rc<Ledger>,
+        statement: &Statement,
+        (in_transaction, may_commit): (bool, bool),
+    ) {
+        self.parts.get_or_insert_default().now = Some(Now {
+            ledger: ledger.clone(),
+            written: Written::unknown(statement),
+            changes: ledger.changes(),
+            commits: may_commit || !in_transaction,
+            running: Vec::new(),
+            changing: None,
+            backend: BackendId(0),
+            outcome: Outcome::Unknown,
+        });
+    }
+
+    /// The transaction that was open has ended.
+    pub(super) fn is_outside(&mut self) {
+        if let Some(parts) = &mut self.parts {
+            parts.open = None;
+        }
+    }
+
+    /// True if the text of the statement has to be shown.
+    #[inline]
+    pub(super) fn wants_text(&self) -> bool {
+        self.now().is_some()
+    }
+
+    #[inline]
+    fn now(&self) -> Option<&Now> {
+        self.parts.as_ref()?.now.as_ref()
+    }
+
+    fn now_mut(&mut self) -> Option<&mut Now> {
+        self.parts.as_mut()?.now.as_mut()
+    }
+
+    /// This is its text.
+    pub(super) fn is_told(&mut self, statement: &Statement, text: TextHere<'_>) {
+        let Some(now) = self.now_mut() else { return };
+        now.changes = now.ledger.changes();
+        now.written = now.ledger.written_by(statement, text);
+    }
+
+    /// It is about to be sent.
+    pub(super) fn begin(&mut self, backend: BackendId) {
+        let Some(Parts { open: of_transaction, now: Some(now) }) = self.parts.as_deref_mut() else { return };
+        now.backend = backend;
+        if !now.running.is_empty() {
+            return;
+        }
+        let mut seen = if now.commits { now.written.tables.clone() } else { now.written.at_once.clone() };
+        if now.commits
+            && let Some(open) = of_transaction
+        {
+            seen.add(&open.written);
+        }
+        if now.written.is_ddl && now.changing.is_none() {
+            // Before it is counted as a write: who is told what is known afterwards finds that it has begun.
+            now.changing = Some(now.ledger.begin_change());
+            now.changes = now.ledger.changes();
+        }
+        if !seen.is_empty() {
+            now.running.push(now.ledger.begin(&seen));
+        }
+        // A transaction may be open when it has ended, whatever was known before: a server's default may be to have no autocommit.
+        if !now.written.tables.is_empty() {
+            let open = of_transaction
+                .get_or_insert_with(|| Open { written: Touched::default(), changes: now.changes });
+            open.written.add(&now.written.tables);
+        }
+    }
+
+    /// It has ended there: with this place, or without having written anything. Its client is not told yet.
+    pub(super) fn ended(&mut self, place: Option<Place>) {
+        let Some(Parts { open, now: Some(now) }) = self.parts.as_deref_mut() else { return };
+        if now.running.is_empty() && now.changing.is_none() {
+            now.outcome = Outcome::Nothing;
+            return;
+        }
+        let begun = open.as_ref().map_or(now.changes, |open| open.changes);
+        let changes = now.ledger.changes();
+        if (now.changes != changes || begun != changes) && !now.running.is_empty() && now.changing.is_none() {
+            // It may have done more by a trigger, say, that was made meanwhile.
+            now.running.push(now.ledger.begin(&Touched::everything()));
+        }
+        now.outcome = place.map_or(Outcome::Nothing, Outcome::At);
+    }
+
+    /// True if nothing of it is seen before its transaction ends: an error has changed nothing.
+    pub(super) fn is_undone_by_errors(&self) -> bool {
+        self.now().is_some_and(|now| now.written.at_once.is_empty() && !now.written.is_ddl)
+    }
+
+    /// The command has ended, one way or another.
+    #[inline]
+    pub(super) fn end_command(&mut self) {
+        if let Some(parts) = &mut self.parts {
+            parts.now = None;
+        }
+    }
+}

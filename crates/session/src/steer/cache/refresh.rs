@@ -1,0 +1,168 @@
+//! Answers that will soon be too old are asked for anew beside the sessions that get them: on a connection of the pool, by a task of its
+//! own. No client waits for that, and none is told what has come of it.
+//!
+//! Owns: how many may be on their way, and what is asked. Must not know when an answer is old.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_cache::{Event, Kept, Key, Origin};
+use delphinus_memory::Owner;
+use delphinus_net::{BufferPool, rt};
+use delphinus_pool::{Doing, Epoch, Identity, Keys, Memory, Pool, Request};
+use delphinus_route::Target;
+use delphinus_state::{Response, SessionState};
+use delphinus_telemetry::WaitCell;
+use delphinus_topology::BackendId;
+use delphinus_wire::Capabilities;
+use delphinus_wire::response::Status;
+
+use super::{Answers, Giver, Keeping, Wanting};
+use crate::fresh::{Depends, Ledger};
+use crate::outlook::Outlook;
+use crate::steer::mirror::{Asked, exchange};
+
+/// So many refreshes of one worker may be on their way.
+const MOST: usize = 256;
+/// One of them takes no longer.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// A question that is asked anew.
+pub(crate) struct Refresh {
+    pub asked: Asked,
+    pub target: Target,
+    pub identity: Rc<Identity>,
+    pub rights: Epoch,
+    /// The session may end before it is sent.
+    pub _keys: Arc<Keys>,
+    pub want: SessionState,
+    /// What the client has agreed on: its answers are kept as it gets them.
+    pub capabilities: Capabilities,
+    /// What the answer reads, where writes end answers.
+    pub depends: Option<Depends>,
+}
+
+/// What refreshes are sent by.
+pub(crate) struct Means {
+    pub answers: Rc<Answers>,
+    pub pool: Rc<Pool>,
+    pub buffers: BufferPool,
+    pub outlook: Rc<Outlook>,
+    pub ledger: Option<Rc<Ledger>>,
+}
+
+/// A place among those that are on their way, until it is dropped.
+struct Place(Rc<Answers>);
+
+impl Place {
+    fn take(answers: &Rc<Answers>) -> Option<Self> {
+        let count: &Cell<usize> = &answers.refreshes;
+        (count.get() < MOST).then(|| {
+            count.set(count.get() + 1);
+            Self(answers.clone())
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.refreshes.set(self.0.refreshes.get() - 1);
+    }
+}
+
+impl Refresh {
+    /// Asks anew, if there is room for that and no session asks already.
+    pub(crate) fn begin(self, means: Means, (key, wanting): (Key, Wanting), older: &Kept) {
+        let answers = &means.answers;
+        let Some(place) = Place::take(answers) else { return };
+        // The key in two places, and what is asked.
+        let Some(room) = answers.memory.take(Owner::Cache, 2 * key.size() + self.asked.bytes()) else {
+            return;
+        };
+        let Some(flight) = answers.cache.flights.begin_again(&key) else { return };
+        let tally = older.tally.clone();
+        let mut keeping = answers.to_keep(key, (wanting, tally.clone()), (room, Some(flight)));
+        keeping.beside.clone_from(&older.beside);
+        keeping.depends.clone_from(&self.depends);
+        rt::spawn_local(async move {
+            let _place = place;
+            let counters = means.answers.counters.clone();
+            let asked = rt::timeout(LIMIT, self.ask(&means, keeping)).await;
+            match asked.unwrap_or_else(|| Err(format!("not answered in {} s", LIMIT.as_secs()))) {
+                Ok(()) => {
+                    tally.count(Event::Refresh);
+                    counters.cache_refreshed.increment();
+                }
+                Err(why) => {
+                    tally.count(Event::FailedRefresh);
+                    counters.cache_refresh_failed.increment();
+                    tracing::debug!(why, "an answer that grows old could not be asked for anew");
+                }
+            }
+        });
+    }
+
+    async fn ask(&self, means: &Means, mut keeping: Keeping) -> Result<(), String> {
+        let backend = match self.target {
+            Target::Replica(backend) => backend,
+            Target::Primary => means.outlook.usable_primary().map_err(|error| error.reason().clone())?,
+        };
+        let memory = Rc::<Memory>::default();
+        let request = Request {
+            backend,
+            identity: &self.identity,
+            rights: self.rights,
+            want: &self.want,
+            memory: &memory,
+            waits_for_room: true,
+            takes_expired: false,
+            // Nor does a client wait for it.
+            waits: &WaitCell::new(rt::now()),
+        };
+        let mut checkout = means.pool.checkout(request).await.map_err(|error| error.to_string())?;
+        checkout.note(Doing::Sending);
+        let command = match self.asked.command(&mut checkout, (&self.want, &memory)).await {
+            Ok(command) => command,
+            Err(refused) => return Err(refused.leave(checkout)),
+        };
+        checkout.note(Doing::Running);
+        let rights = checkout.connection().rights();
+        let find = || origin(&means.outlook, backend, rights);
+        let asked_at = Ledger::origin(means.ledger.as_ref(), self.depends.as_ref(), &means.outlook, find);
+        let is_primary = means.outlook.primary() == Some(backend);
+        keeping.begin(asked_at, Giver { peer: checkout.connection().peer, is_primary });
+        let pass = |bytes: Option<&[u8]>| match bytes {
+            Some(bytes) => keeping.push(bytes),
+            // What has been changed in the session is its own.
+            None => keeping.give_up(),
+        };
+        let response = exchange(&means.buffers, &mut checkout, (&command, self.capabilities), pass)
+            .await
+            .map_err(|error| error.to_string())?;
+        checkout.note(Doing::Nothing);
+        if leaves_nothing(&response) {
+            checkout.release();
+        }
+        let is_kept = keeping.end(&response, &means.answers, &means.outlook.progress);
+        if is_kept {
+            Ok(())
+        } else {
+            Err(format!("the answer is none to be kept (error {:?})", response.error))
+        }
+    }
+}
+
+/// What the answer will have to a question that no session of its own asks: nothing is known but what the monitor has told.
+fn origin(outlook: &Outlook, backend: BackendId, rights: Epoch) -> Origin {
+    let began = rt::now();
+    let position = outlook.progress.probed(backend).clone();
+    let had_all = outlook.with_snapshot(|snapshot, _| outlook.progress.has_all(backend, snapshot));
+    Origin { backend, began, position, had_all, probe: 0, rights: rights.0, reads: None }
+}
+
+/// True if the connection is as it was.
+fn leaves_nothing(response: &Response) -> bool {
+    response.changes.is_empty() && response.status.is_none_or(|status| !status.contains(Status::IN_TRANS))
+}

@@ -1,0 +1,126 @@
+//! Whether a relay still has what it acknowledged: one whose disk was replaced has not. It counts once it has what the primary had
+//! executed, and as long as it loses nothing of what it had.
+
+use std::sync::Arc;
+
+use delphinus_wire::gtid::GtidSet;
+
+use crate::promotion::relay::{Relay, RelayId};
+use crate::promotion::standing::Standing;
+
+/// What is known of each relay.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Relayed {
+    known: Vec<Known>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    id: RelayId,
+    /// What it has had at the last look.
+    had: Arc<GtidSet>,
+    /// It has to have these first; `None`: it has.
+    lacks: Option<Arc<GtidSet>>,
+}
+
+impl Relayed {
+    /// Takes in what relays said, and what the primary had executed a moment before.
+    pub(super) fn watch(&mut self, primary: &Standing, relays: &[Relay]) {
+        for relay in relays {
+            let Some(own) = relay.standing() else { continue };
+            let place = self.known.iter().position(|known| known.id == relay.id).unwrap_or_else(|| {
+                let lacks = Some(primary.executed.clone());
+                self.known.push(Known { id: relay.id, had: own.has.clone(), lacks });
+                self.known.len() - 1
+            });
+            let known = &mut self.known[place];
+            if !own.has.contains(&known.had) {
+                known.lacks = Some(primary.executed.clone());
+            }
+            if known.lacks.as_ref().is_some_and(|lacks| own.has.contains(lacks)) {
+                known.lacks = None;
+            }
+            known.had = own.has.clone();
+        }
+    }
+
+    /// Takes in what relays have got since the primary was asked last.
+    pub(super) fn note(&mut self, relays: &[Relay]) {
+        for known in &mut self.known {
+            let own = relays.iter().find(|relay| relay.id == known.id).and_then(Relay::standing);
+            if let Some(own) = own
+                && !known.had.contains(&own.has)
+            {
+                Arc::make_mut(&mut known.had).merge(&own.has);
+            }
+        }
+    }
+
+    /// True if it is known that something is missing. Of one that was never watched nothing is.
+    pub(super) fn has_lost(&self, relay: &Relay) -> bool {
+        self.known.iter().any(|known| known.id == relay.id) && !self.is_whole(relay)
+    }
+
+    /// True if it has lost nothing since it was seen to have everything.
+    pub(super) fn is_whole(&self, relay: &Relay) -> bool {
+        let known = self.known.iter().find(|known| known.id == relay.id);
+        known
+            .zip(relay.standing())
+            .is_some_and(|(known, own)| known.lacks.is_none() && own.has.contains(&known.had))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::promotion::candidate::tests::{relay, server};
+    use crate::promotion::proof::{ENDLESS, Proof};
+    use crate::promotion::standing::{AsSource, Server};
+
+    #[test]
+    fn a_relay_that_has_lost_what_it_acknowledged_does_not_count() {
+        let primary = server(0, 5, 5);
+        let primary = primary.standing().unwrap();
+        let mut relayed = Relayed::default();
+        assert!(!relayed.has_lost(&relay(3)), "it was never looked at");
+        relayed.watch(primary, &[relay(4)]);
+        assert!(!relayed.is_whole(&relay(4)), "it lacks what the primary has executed");
+        relayed.watch(primary, &[relay(5)]);
+        assert!(relayed.is_whole(&relay(5)) && relayed.has_lost(&relay(4)));
+        // What came when the primary could not be asked any more counts, too.
+        relayed.note(&[relay(6)]);
+        assert!(relayed.has_lost(&relay(5)) && relayed.is_whole(&relay(6)));
+    }
+
+    /// A primary that one relay acknowledges to, with no end, and a replica that does not.
+    fn watched(timeout: Duration, change: impl FnOnce(&mut [Server])) -> (Proof, Vec<Server>) {
+        let mut servers = vec![server(0, 5, 5), server(1, 5, 5)];
+        let own = servers[0].seen.as_mut().unwrap();
+        own.semi_sync.source = Some(AsSource { count: 1, timeout, is_lossless: true });
+        (own.semi_sync.is_on, own.semi_sync.clients) = (true, 1);
+        own.followers = Some([2, 999].into());
+        let mut proof = Proof::default();
+        proof.watch(&servers[0], (&servers, &[relay(5)]), Instant::now());
+        change(&mut servers);
+        proof.watch(&servers[0], (&servers, &[relay(5)]), Instant::now());
+        (proof, servers)
+    }
+
+    #[test]
+    fn relays_that_alone_acknowledge_without_end_are_a_fence() {
+        let fence = |(proof, servers): (Proof, Vec<Server>)| proof.fence(&servers[0], &servers, &[relay(5)]);
+        assert_eq!(fence(watched(ENDLESS, |_| {})), Some(1));
+        assert_eq!(fence(watched(Duration::from_mins(1), |_| {})), None, "it falls back one day");
+        let acknowledges =
+            |servers: &mut [Server]| servers[1].seen.as_mut().unwrap().semi_sync.acknowledges = true;
+        assert_eq!(fence(watched(ENDLESS, acknowledges)), None);
+        let away = |servers: &mut [Server]| servers[1].seen = Err("no answer".into());
+        assert_eq!(fence(watched(ENDLESS, away)), Some(1), "it is known all the same");
+        let stranger = |servers: &mut [Server]| {
+            servers[0].seen.as_mut().unwrap().followers = Some([2, 3, 999].into());
+        };
+        assert_eq!(fence(watched(ENDLESS, stranger)), None, "it may acknowledge, too");
+    }
+}

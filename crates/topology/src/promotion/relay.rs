@@ -1,0 +1,116 @@
+//! Relays that acknowledge to a primary, beside its replicas or in their place: what one of them says of itself. A relay that was cut
+//! acknowledges to nobody, also after a restart, until it is turned to a server by whoever has seen it cut.
+
+use std::sync::Arc;
+
+use delphinus_wire::gtid::GtidSet;
+
+use super::standing::{Server, Source};
+use crate::identity::Identity;
+use crate::replication::Receiver;
+
+/// Which one of those that the configuration names, by its place there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RelayId(pub u16);
+
+/// A relay as it was asked last.
+#[derive(Debug, Clone)]
+pub struct Relay {
+    /// Which one it is.
+    pub id: RelayId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where servers reach it.
+    pub host: Arc<str>,
+    /// See `host`.
+    pub port: u16,
+    /// Its `server_id`; 0: it has not told.
+    pub number: u32,
+    /// What it said, or why it could not be asked.
+    pub seen: Result<RelayStanding, Arc<str>>,
+}
+
+/// What a relay said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts that a relay tells")]
+pub struct RelayStanding {
+    /// Grows with each cut, each word that ends one, and each change of source.
+    pub epoch: u64,
+    /// It acknowledges to nobody.
+    pub is_cut: bool,
+    /// The source that it may acknowledge, as [`identity_of`] has it.
+    pub source: Option<Arc<str>>,
+    /// Those that it does not acknowledge any more.
+    pub refused: Arc<[Arc<str>]>,
+    /// The backend that it follows, or looks for.
+    pub follows: Option<Arc<str>>,
+    /// It is connected to its source.
+    pub is_receiving: bool,
+    /// It looks for its source: nobody has stopped it, and nothing else keeps it.
+    pub misses_it: bool,
+    /// And its source waits for its acknowledgements, if it waits at all.
+    pub is_acknowledging: bool,
+    /// What it has on its disk.
+    pub has: Arc<GtidSet>,
+}
+
+impl Relay {
+    /// What it said, if it could be asked.
+    pub fn standing(&self) -> Option<&RelayStanding> {
+        self.seen.as_ref().ok()
+    }
+
+    /// True if nothing that the server of this identity commits can be acknowledged by it.
+    pub(super) fn is_shut_for(&self, identity: Option<&str>) -> bool {
+        self.standing().is_some_and(|own| {
+            let is_refused = |identity: &str| own.refused.iter().any(|refused| **refused == *identity);
+            own.is_cut || identity.is_some_and(is_refused)
+        })
+    }
+
+    /// True if it goes for this server, and for no other.
+    pub(super) fn goes_for(&self, server: &Server) -> bool {
+        self.standing().is_some_and(|own| {
+            let is_refused = |identity: &Arc<str>| own.refused.contains(identity);
+            let identity = server.standing().map(|standing| identity_of(&standing.identity));
+            let is_it = own.follows.as_deref() == Some(&*server.name);
+            is_it && !own.is_cut && !identity.as_ref().is_some_and(is_refused)
+        })
+    }
+
+    /// True if it has all of that server's log on its disk, and acknowledges what comes next.
+    pub(super) fn is_ready_for(&self, server: &Server) -> bool {
+        let Some((own, standing)) = self.standing().zip(server.standing()) else { return false };
+        let identity = identity_of(&standing.identity);
+        self.goes_for(server)
+            && own.is_acknowledging
+            && own.source == Some(identity)
+            && own.has.contains(&standing.executed)
+    }
+}
+
+/// What relays call a server: its uuid, or on `MariaDB` `server-` and its id.
+pub fn identity_of(identity: &Identity) -> Arc<str> {
+    if identity.uuid.is_empty() {
+        format!("server-{}", identity.number).into()
+    } else {
+        identity.uuid.to_ascii_lowercase().into()
+    }
+}
+
+impl Source {
+    /// True if it means this relay: by where it looks, or by what it has learnt.
+    pub fn is_relay(&self, relay: &Relay) -> bool {
+        let at = *self.host == *relay.host && self.port == relay.port;
+        let is_known = relay.number != 0 && self.identity.number == relay.number;
+        at || self.receiver == Receiver::Running && is_known
+    }
+}
+
+impl Server {
+    /// The relay that it follows, if it follows one of these.
+    pub fn relay<'a>(&self, relays: &'a [Relay]) -> Option<&'a Relay> {
+        let sources = &self.standing()?.sources;
+        relays.iter().find(|relay| sources.iter().any(|source| source.is_relay(relay)))
+    }
+}

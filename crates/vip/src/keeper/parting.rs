@@ -1,0 +1,144 @@
+//! How the sessions on a virtual IP come to their ends before it leaves in order: between transactions, and without keeping new clients
+//! waiting for longer than a moment.
+//!
+//! First those that were there when it began; whoever comes meanwhile is served. When they are gone, all others are asked to end; where this
+//! process lets the clients in, it lets no more in then. If some are in transactions that take longer than that moment, clients are let in again,
+//! those few are waited for, and so on, until the time is over.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use delphinus_topology::VipRole;
+
+use super::{Sessions, Spec};
+use crate::sessions::{self, Connection, cut};
+
+/// So long new clients may wait while the last sessions end. What they wait for the address's next host comes on top.
+const SHUT: Duration = Duration::from_millis(150);
+/// The same where others let clients in, so that none waits.
+const OPEN: Duration = Duration::from_millis(500);
+
+/// Between two looks at the sessions: most end at once.
+const SOON: Duration = Duration::from_millis(10);
+/// When it takes longer: to look at them costs time, too.
+const LATER: Duration = Duration::from_millis(100);
+
+/// A virtual IP that is about to leave.
+#[derive(Debug)]
+pub(super) struct Parting {
+    begun: Instant,
+    time: Duration,
+    /// The clients whose sessions are waited for.
+    waits_for: Option<HashSet<SocketAddr>>,
+    /// When all others were asked to end.
+    last_call: Option<Instant>,
+    is_shut: bool,
+}
+
+/// What is left of the sessions that are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Left {
+    Nothing,
+    /// Clients that have not finished connecting.
+    Coming,
+    Sessions,
+}
+
+impl Parting {
+    /// Its sessions get so much time.
+    pub(super) fn begin(time: Duration) -> Self {
+        Self { begun: Instant::now(), time, waits_for: None, last_call: None, is_shut: false }
+    }
+
+    /// The time is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.begun.elapsed() >= self.time
+    }
+
+    /// Nothing is waited for any more.
+    pub(super) fn hurry(&mut self) {
+        self.time = Duration::ZERO;
+    }
+
+    /// When to look again.
+    pub(super) fn pace(&self) -> Duration {
+        let is_soon = self.last_call.is_some() || self.begun.elapsed() < LATER * 5;
+        if is_soon { SOON } else { LATER }
+    }
+
+    /// True while the last sessions are asked to end.
+    pub(super) fn is_last_call(&self) -> bool {
+        self.last_call.is_some()
+    }
+
+    /// True if sessions are waited for.
+    /// `before_last` is called before clients may be kept out.
+    pub(super) fn has_sessions(
+        &mut self,
+        spec: &Spec,
+        of: &dyn Sessions,
+        before_last: impl FnOnce(),
+    ) -> bool {
+        let Some(called) = self.last_call else {
+            let begins = self.waits_for.is_none();
+            let waits_for = self.waits_for.get_or_insert_with(|| peers(spec));
+            if ask_to_end(spec, (of, begins), waits_for) == Left::Sessions {
+                return true;
+            }
+            before_last();
+            self.last_call = Some(Instant::now());
+            self.is_shut = spec.vip.role == VipRole::Proxy && of.shut(&spec.addresses, true);
+            let waits_for = self.waits_for.insert(peers(spec));
+            return ask_to_end(spec, (of, true), waits_for) != Left::Nothing;
+        };
+        if self.is_shut {
+            // Whoever was on the way in meanwhile.
+            self.waits_for = Some(peers(spec));
+        }
+        let waits_for = self.waits_for.get_or_insert_default();
+        let left = ask_to_end(spec, (of, self.is_shut), waits_for);
+        if called.elapsed() < if self.is_shut { SHUT } else { OPEN } {
+            return left != Left::Nothing;
+        }
+        if left != Left::Sessions {
+            return false;
+        }
+        // Long transactions: others are let in meanwhile.
+        self.open(spec, of);
+        self.last_call = None;
+        true
+    }
+
+    /// Clients are let in again.
+    pub(super) fn open(&mut self, spec: &Spec, of: &dyn Sessions) {
+        if std::mem::take(&mut self.is_shut) {
+            of.shut(&spec.addresses, false);
+        }
+    }
+}
+
+fn peers(spec: &Spec) -> HashSet<SocketAddr> {
+    let on = |address: &std::net::IpAddr| sessions::on(*address).unwrap_or_default();
+    spec.addresses.iter().flat_map(on).map(|one| one.peer()).collect()
+}
+
+/// What is left of those that are waited for.
+fn ask_to_end(spec: &Spec, (of, begins): (&dyn Sessions, bool), waits_for: &HashSet<SocketAddr>) -> Left {
+    let mut left = Left::Nothing;
+    for address in &spec.addresses {
+        let mut all = sessions::on(*address).unwrap_or_default();
+        all.retain(|one| waits_for.contains(&one.peer()));
+        let clients: Vec<SocketAddr> = all.iter().map(Connection::peer).collect();
+        let idle = of.leave(*address, &clients, begins);
+        let busy = all.iter().filter(|one| !idle.contains(&one.peer()));
+        let what = busy.map(|one| match (one.is_open(), one.is_coming()) {
+            (true, _) => Left::Sessions,
+            (false, true) => Left::Coming,
+            (false, false) => Left::Nothing,
+        });
+        left = left.max(what.max().unwrap_or(Left::Nothing));
+        let _ = cut(*address, |one| idle.contains(&one.peer()));
+    }
+    left
+}

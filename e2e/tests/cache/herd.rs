@@ -1,0 +1,95 @@
+//! Many who ask the same at once, on all workers: one question reaches the servers.
+
+use super::*;
+
+/// Sessions that ask; the check of the issue is `DELPHINUS_CACHE_SESSIONS=1000`.
+fn sessions() -> usize {
+    std::env::var("DELPHINUS_CACHE_SESSIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(100)
+}
+
+/// MySQL warns of hints behind SELECT that it does not know.
+fn on_primary(marker: &str) -> String {
+    format!("/*+ delphinus(primary, cache_ttl=3600000) */ SELECT v FROM kept WHERE id = 2 /*{marker}*/")
+}
+
+pub(super) fn check(stage: &Stage) {
+    let lease = PortLease::take().unwrap();
+    let config = ConfigFile::with_sections(&sections(lease.port()));
+    let config = ConfigFile { proxy: vec!["workers = 4".to_owned()], ..config };
+    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+    let mut operator = operator(&address, lease.port());
+    let sql = on_primary("herd");
+    let all = sessions();
+    // Longer than a second: that is how long the first one may take.
+    let mut blocker = stage.primary_address().connect().unwrap();
+    blocker.query("LOCK TABLES kept WRITE").unwrap();
+    let clients: Vec<_> = (0..all).map(|_| address.connect().unwrap()).collect();
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                scope.spawn({
+                    let sql = &sql;
+                    move || client.value(sql).unwrap()
+                })
+            })
+            .collect();
+        until(LIMIT, "all but one wait", || Ok(shown(&mut operator, "waits") == all as u64 - 1)).unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        assert_eq!(runs(stage, "herd"), 1, "they still wait");
+        blocker.query("UNLOCK TABLES").unwrap();
+        for one in asking {
+            assert_eq!(one.join().unwrap(), "2");
+        }
+    });
+    let shown_now = operator.rows("SHOW CACHE").unwrap();
+    assert_eq!(runs(stage, "herd"), 1, "of {all} sessions on four workers: {shown_now:?}");
+    assert_eq!(shown(&mut operator, "lookups_miss"), all as u64);
+    let counted = operator
+        .rows("SELECT misses, coalesced, inserts, hits FROM cache_digests WHERE coalesced > 0")
+        .unwrap();
+    let counted: Vec<_> = counted[0].iter().map(|cell| cell.as_deref().unwrap().to_owned()).collect();
+    let others = (all - 1).to_string();
+    assert_eq!(counted, [all.to_string(), others.clone(), "1".to_owned(), others]);
+    check_killed(&address, &mut blocker);
+    check_no_wait(stage);
+}
+
+/// A session that waits for another one's answer ends when it is killed.
+fn check_killed(address: &Address, blocker: &mut Client) {
+    let sql = on_primary("killed");
+    let (mut first, mut second, mut third) =
+        (address.connect().unwrap(), address.connect().unwrap(), address.connect().unwrap());
+    let id = second.value("SELECT CONNECTION_ID()").unwrap();
+    blocker.query("LOCK TABLES kept WRITE").unwrap();
+    std::thread::scope(|scope| {
+        let one = scope.spawn(|| first.value(&sql).unwrap());
+        std::thread::sleep(Duration::from_millis(300));
+        let two = scope.spawn(|| second.value(&sql).is_err());
+        std::thread::sleep(Duration::from_millis(300));
+        third.query(&format!("KILL {id}")).unwrap();
+        until(Duration::from_secs(5), "the killed session has ended", || Ok(two.is_finished())).unwrap();
+        assert!(two.join().unwrap());
+        blocker.query("UNLOCK TABLES").unwrap();
+        assert_eq!(one.join().unwrap(), "2");
+    });
+}
+
+/// Without patience, each asks.
+fn check_no_wait(stage: &Stage) {
+    let lease = PortLease::take().unwrap();
+    let sections = format!("[cache]\nwait_ms = 0\n{}", sections(lease.port()));
+    let (_proxy, address, _port) = stage.another_proxy(&ConfigFile::with_sections(&sections)).unwrap();
+    let sql = on_primary("hasty");
+    let mut blocker = stage.primary_address().connect().unwrap();
+    blocker.query("LOCK TABLES kept WRITE").unwrap();
+    std::thread::scope(|scope| {
+        let asking: Vec<_> =
+            (0..3).map(|_| scope.spawn(|| address.connect().unwrap().value(&sql).unwrap())).collect();
+        until(LIMIT, "all have asked", || Ok(runs(stage, "hasty") == 3)).unwrap();
+        blocker.query("UNLOCK TABLES").unwrap();
+        for one in asking {
+            assert_eq!(one.join().unwrap(), "2");
+        }
+    });
+}

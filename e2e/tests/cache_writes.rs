@@ -1,0 +1,83 @@
+//! Where writes end answers that are kept, no client is given one without a write that was acknowledged before it asked. The same at
+//! length: `cargo xtask e2e cache`.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use delphinus_e2e::cache_writes::{self, Layers};
+use delphinus_e2e::{Stage, on_both_flavors};
+use delphinus_sandbox::Flavor;
+
+const LASTS: Duration = Duration::from_secs(20);
+
+fn no_answer_lacks_a_write(flavor: Flavor) {
+    let stage = Stage::start(flavor).unwrap();
+    let report = cache_writes::run_on(&stage, LASTS, Layers::One).unwrap();
+    eprintln!("{flavor}: {report}");
+    assert_eq!(report.stale, 0, "{report}: {:#?}", report.told);
+    assert!(report.hits > 100 && report.writes > 100, "{report}");
+}
+
+on_both_flavors!(no_answer_lacks_a_write);
+
+/// The same with half of all writes past the proxy.
+fn no_answer_lacks_a_write_past_the_proxy(flavor: Flavor) {
+    let stage = Stage::start(flavor).unwrap();
+    let report = cache_writes::run_on(&stage, LASTS, Layers::Stream).unwrap();
+    eprintln!("{flavor}: {report}; {}", report.counted);
+    assert_eq!(report.stale, 0, "{report}: {:#?}", report.told);
+    assert!(report.hits > 100 && report.writes > 100, "{report}");
+}
+
+/// The same while the primary's role moves.
+fn no_answer_lacks_a_write_while_the_primary_moves(flavor: Flavor) {
+    let stage = Stage::start(flavor).unwrap();
+    let report = cache_writes::run_on(&stage, LASTS, Layers::Moved).unwrap();
+    eprintln!("{flavor}: {report}; {}", report.counted);
+    assert_eq!(report.stale, 0, "{report}: {:#?}", report.told);
+    assert!(report.hits > 100 && report.writes > 100 && report.moves > 0, "{report}");
+}
+
+mod moved {
+    use super::*;
+    on_both_flavors!(no_answer_lacks_a_write_while_the_primary_moves);
+}
+
+mod stream {
+    use super::*;
+    on_both_flavors!(no_answer_lacks_a_write_past_the_proxy);
+}
+
+/// Each fault that is planted in the proxy is found.
+fn a_planted_fault_is_found(fault: &'static str) {
+    let report = cache_writes::run(Flavor::MariaDb, LASTS, Layers::Faulty(fault)).unwrap();
+    eprintln!("{fault}: {report}");
+    assert!(report.stale > 0 && report.hits > 100, "{fault}: {report}");
+}
+
+#[test]
+fn a_table_that_is_missed_is_found() {
+    a_planted_fault_is_found("table_missed");
+}
+
+#[test]
+fn a_place_that_is_taken_late_is_found() {
+    a_planted_fault_is_found("place_late");
+}
+
+#[test]
+fn a_view_that_is_missed_is_found() {
+    a_planted_fault_is_found("view_missed");
+}
+
+#[test]
+fn a_replica_that_lags_is_found() {
+    a_planted_fault_is_found("lagging_replica");
+}
+
+#[test]
+fn without_that_many_do() {
+    let report = cache_writes::run(Flavor::MariaDb, Duration::from_secs(5), Layers::UntilTheirEnd).unwrap();
+    assert!(report.stale > 0 && report.hits > 100, "{report}");
+}

@@ -1,0 +1,100 @@
+//! The acting proxy is killed at several moments of a move. The other one goes on with it or undoes it: one server takes writes in the
+//! end, its clients lose nothing that was acknowledged, and their errors are those of a move.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use delphinus_e2e::{ConfigFile, Etcd, Operators, failover_section, until};
+use delphinus_sandbox::Flavor;
+
+use super::keys::Keys;
+use super::load::Load;
+use super::support::{LIMIT, Scene};
+
+/// When it is killed, counted from the first word of the move in its log. A move takes 100 to 400 ms: one that has come to its end by then
+/// counts, too.
+const MOMENTS_MS: [u64; 5] = [0, 20, 40, 70, 110];
+
+/// A group's own part of a move takes longer than all others.
+const IN_A_GROUP_MS: [u64; 2] = [20, 250];
+
+#[test]
+fn an_actor_that_is_killed_at_any_step_leaves_one_primary() {
+    let _turn = super::turn();
+    killed(Flavor::MariaDb, &Keys::Etcd(Etcd::start().unwrap()), &MOMENTS_MS);
+}
+
+#[test]
+fn an_actor_that_is_killed_leaves_one_primary_where_the_group_is_the_store() {
+    let _turn = super::turn();
+    killed(Flavor::Group, &Keys::Group, &IN_A_GROUP_MS);
+}
+
+fn killed(flavor: Flavor, keys: &Keys, moments_ms: &[u64]) {
+    let mut scene = Scene::with(flavor, &[], keys.section("one"));
+    keys.prepare(&scene.stage.cluster.servers[0]);
+    let operators = Operators::default();
+    let sections = vec![failover_section(&[]), operators.section(), keys.section("two")];
+    let topology = Some(if flavor == Flavor::Group { "group_replication" } else { "read_only" });
+    let config = ConfigFile { topology, sections, ..ConfigFile::default() };
+    let (mut other, address, _port) = scene.stage.another_proxy(&config).unwrap();
+    for after in moments_ms.iter().copied() {
+        // The one that acts is killed. As a rule the other one is the next that acts; where nothing was begun yet it comes back in time and
+        // goes on to act.
+        let (is_first, load, begun, asked) = loop {
+            let is_first = keys.actor(&scene.stage.cluster.servers) == "one";
+            let (acts, rests, of_acting) = if is_first {
+                (&scene.operators, address.clone(), scene.stage.address.clone())
+            } else {
+                (&operators, scene.stage.address.clone(), address.clone())
+            };
+            let mut operator = acts.connect(&of_acting).unwrap();
+            let acting = if is_first { &*scene.stage.proxy().unwrap() } else { &other };
+            let moves = || acting.log().matches("a move begins").count();
+            let before = moves();
+            let load = Load::start(&rests, 3);
+            load.go_on();
+            let begun = Instant::now();
+            let asked = thread::spawn(move || operator.rows("SWITCHOVER").map(drop));
+            until(LIMIT, "an answer", || Ok(moves() > before || asked.is_finished())).unwrap();
+            if moves() > before {
+                break (is_first, load, begun, asked);
+            }
+            // It has lost that right just now.
+            let refused = asked.join().unwrap().unwrap_err().to_string();
+            assert!(refused.contains("lease store"), "{refused}");
+            load.end_with();
+        };
+        thread::sleep(Duration::from_millis(after));
+        let killed = if is_first { scene.stage.proxy().unwrap() } else { &mut other };
+        killed.kill();
+        let _ = asked.join().unwrap();
+        until(LIMIT, "the end of the move", || Ok(keys.journal(&scene.stage.cluster.servers)?.is_empty()))
+            .unwrap();
+        load.go_on();
+        eprintln!("killed after {after} ms: it has come to its end after {:?}", begun.elapsed());
+        let (acknowledged, errors) = load.end_with();
+        for error in &errors {
+            assert!(["9101", "1213", "9102"].iter().any(|code| error.contains(code)), "{after} ms: {error}");
+        }
+        let killed = if is_first { scene.stage.proxy().unwrap() } else { &mut other };
+        killed.start_again().unwrap();
+        until(LIMIT, "one primary", || {
+            let writable = |server: &delphinus_sandbox::Server| {
+                server.query("SELECT @@read_only").is_ok_and(|said| said.trim() == "0")
+            };
+            Ok(scene.stage.cluster.servers.iter().filter(|server| writable(server)).count() == 1)
+        })
+        .unwrap();
+        scene.assert_has(&acknowledged, None);
+    }
+    until(LIMIT, "a primary that both see", || {
+        let of_first = scene.operators.backends(&scene.stage.address)?;
+        let of_other = operators.backends(&address)?;
+        let primary = |rows: &[delphinus_e2e::BackendRow]| {
+            rows.iter().find(|row| row.role == "primary" && row.state == "up").map(|row| row.name.clone())
+        };
+        Ok(primary(&of_first).is_some() && primary(&of_first) == primary(&of_other))
+    })
+    .unwrap();
+}
