@@ -8,8 +8,21 @@ use anyhow::{Context, Result, bail};
 use crate::cargo::announce;
 use crate::steps::Tally;
 
+/// What all test programs of one run say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) tally: Tally,
+    /// The names of the tests that failed.
+    pub(crate) failed: Vec<String>,
+}
+
 /// Runs `cargo test ...` and adds up what all of its test programs say.
 pub(crate) fn run(command: Command) -> Result<Tally> {
+    Ok(run_naming(command)?.tally)
+}
+
+/// The same, with the names of the tests that failed.
+pub(crate) fn run_naming(command: Command) -> Result<Outcome> {
     run_shown_on(&mut std::io::stdout(), command)
 }
 
@@ -36,32 +49,39 @@ fn counts_of(line: &str) -> Option<Tally> {
     Some(Tally { passed: passed.parse().ok()?, failed: failed.strip_suffix(" failed")?.parse().ok()? })
 }
 
-fn run_shown_on(screen: &mut impl Write, mut command: Command) -> Result<Tally> {
+fn run_shown_on(screen: &mut impl Write, mut command: Command) -> Result<Outcome> {
     announce(&command);
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
     let said = child.stdout.take().context("invariant: standard output is a pipe")?;
-    let tally = pass_on(BufReader::new(said), screen)?;
+    let mut outcome = pass_on(BufReader::new(said), screen)?;
     let status = child.wait()?;
-    if status.success() && tally == Tally::default() {
+    if status.success() && outcome.tally == Tally::default() {
         bail!("no test was run");
     }
-    if !status.success() && tally.failed == 0 {
+    if !status.success() && outcome.tally.failed == 0 {
         // It did not compile, or a test program died without a result.
         eprintln!("error: cargo ended with {status}");
-        return Ok(Tally { failed: 1, ..tally });
+        outcome.tally.failed = 1;
     }
-    Ok(tally)
+    Ok(outcome)
 }
 
-fn pass_on(mut from: impl BufRead, to: &mut impl Write) -> Result<Tally> {
-    let mut tally = Tally::default();
+fn pass_on(mut from: impl BufRead, to: &mut impl Write) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line)? != 0 {
         to.write_all(&line).and_then(|()| to.flush()).context("cannot show the tests' output")?;
-        tally += result_of(&String::from_utf8_lossy(&line)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&line);
+        outcome.tally += result_of(&text).unwrap_or_default();
+        outcome.failed.extend(failed_name(text.trim_end()).map(str::to_owned));
         line.clear();
     }
-    Ok(tally)
+    Ok(outcome)
+}
+
+/// Reads "test a::b ... FAILED".
+fn failed_name(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
 /// Reads "test result: ok. 12 passed; 0 failed; 0 ignored; ...".
@@ -89,16 +109,27 @@ mod tests {
     fn results_of_several_programs_are_added_up_and_all_is_shown() {
         let said = "running 1 test\ntest result: ok. 1 passed; 0 failed;\n\ntest result: FAILED. 2 passed; 3 failed;";
         let mut shown = Vec::new();
-        let tally = pass_on(said.as_bytes(), &mut shown).unwrap();
-        assert_eq!(tally, Tally { passed: 3, failed: 3 });
+        let outcome = pass_on(said.as_bytes(), &mut shown).unwrap();
+        assert_eq!(outcome.tally, Tally { passed: 3, failed: 3 });
         assert_eq!(shown, said.as_bytes());
+    }
+
+    #[test]
+    fn tests_that_fail_are_named() {
+        let said = "test a::b ... FAILED\ntest c ... ok\nx test d ... FAILED\ntest result: FAILED. 1 passed; 1 failed;";
+        let outcome = pass_on(said.as_bytes(), &mut Vec::new()).unwrap();
+        assert_eq!(
+            outcome,
+            Outcome { tally: Tally { passed: 1, failed: 1 }, failed: vec!["a::b".to_owned()] }
+        );
     }
 
     #[test]
     fn a_program_that_dies_counts_as_one_failure() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'test result: ok. 4 passed; 0 failed;'; exit 101"]);
-        assert_eq!(run_shown_on(&mut Vec::new(), command).unwrap(), Tally { passed: 4, failed: 1 });
+        let outcome = run_shown_on(&mut Vec::new(), command).unwrap();
+        assert_eq!(outcome, Outcome { tally: Tally { passed: 4, failed: 1 }, failed: Vec::new() });
     }
 
     #[test]

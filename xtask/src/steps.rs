@@ -40,12 +40,13 @@ struct Step {
 #[derive(Debug)]
 pub(crate) struct Steps {
     done: Vec<Step>,
+    notes: Vec<String>,
     began: Instant,
 }
 
 impl Steps {
     pub(crate) fn begin() -> Self {
-        Self { done: Vec::new(), began: Instant::now() }
+        Self { done: Vec::new(), notes: Vec::new(), began: Instant::now() }
     }
 
     /// Does something that counts as one check.
@@ -62,6 +63,11 @@ impl Steps {
             Tally::FAILED
         });
         self.done.push(Step { name: name.to_owned(), tally, took: began.elapsed() });
+    }
+
+    /// Says something in the summary.
+    pub(crate) fn note(&mut self, text: String) {
+        self.notes.push(text);
     }
 
     /// Prints the summary; its last line is "N passed, M failed".
@@ -95,6 +101,9 @@ impl Steps {
                 "{verdict:<6} {name:<44} {passed:>5} passed {failed:>3} failed {seconds:>7.1} s"
             );
         }
+        for note in &self.notes {
+            let _ = writeln!(text, "{note}");
+        }
         let Tally { passed, failed } = self.total();
         text + &format!(
             "{:.0} s in all\n{passed} passed, {failed} failed\n",
@@ -113,9 +122,10 @@ mod tests {
         steps.check("one", || Ok(()));
         steps.check("two", || anyhow::bail!("no"));
         steps.tests("many", || Ok(Tally { passed: 40, failed: 2 }));
+        steps.note("UNSTEADY a".to_owned());
         let summary = steps.summary();
         assert_eq!(summary.lines().last(), Some("41 passed, 3 failed"));
-        assert!(summary.contains("FAILED two"), "{summary}");
+        assert!(summary.contains("FAILED two") && summary.contains("\nUNSTEADY a\n"), "{summary}");
         assert!(!steps.is_success());
     }
 
