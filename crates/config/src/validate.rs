@@ -63,6 +63,8 @@ pub(crate) fn validate(
     let count = file.clusters.list.len();
     let relays_at = |one: &WrittenCluster| one.failover.as_ref().map(|row| row.at("relays").clone());
     let relays_at: Vec<_> = file.clusters.list.iter().map(relays_at).collect();
+    let auto_at = |one: &WrittenCluster| one.failover.as_ref().map(|row| row.at("auto_failover").clone());
+    let auto_at: Vec<_> = file.clusters.list.iter().map(auto_at).collect();
     let clusters: Vec<_> = file.clusters.list.into_iter().filter_map(|one| check.cluster(one)).collect();
     // Of clusters that could not be read it cannot be said which groups they have.
     let are_all = clusters.len() == count && (count > 0 || is_relay);
@@ -74,6 +76,9 @@ pub(crate) fn validate(
     let limits = check.limits(file.limits, &clusters);
     let lease = if are_all { file.lease.map(|written| check.lease(&written, &clusters)) } else { None };
     let vips = check.vips(&file.vips, lease.as_ref());
+    if let Some(lease) = &lease {
+        check.failover_by_itself(&auto_at, &clusters, lease);
+    }
     let relays = check.relays(&file.relays, &names, &clusters);
     if are_all && relays.len() == file.relays.len() {
         check.cache_stream(file.cache.as_ref(), &clusters, &relays);

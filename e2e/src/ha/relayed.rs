@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use delphinus_sandbox::{PortLease, REPL};
 
 use super::Part;
-use super::scene::{LIMIT, Scene};
+use super::scene::{LIMIT, LOCAL, Scene};
 use crate::config_file::ConfigFile;
 use crate::etcd::Etcd;
 use crate::failover::Servers;
@@ -36,12 +36,12 @@ pub(super) fn set(part: Part, servers: Servers, more: &[&str]) -> Result<Scene> 
     );
     let lines: Vec<&str> = more.iter().copied().chain(["relays = [\"main\"]"]).collect();
     let mut sections = vec![failover_section(&lines), operators.section(), relay];
-    if let Some(etcd) = &etcd {
-        let endpoint = &etcd.endpoint;
-        sections.push(format!(
-            "[lease]\nstore = \"etcd\"\nendpoints = [\"{endpoint}\"]\nmember = \"one\"\nttl_s = 3\n"
-        ));
-    }
+    sections.push(match &etcd {
+        None => LOCAL.to_owned(),
+        Some(Etcd { endpoint, .. }) => {
+            format!("[lease]\nstore = \"etcd\"\nendpoints = [\"{endpoint}\"]\nmember = \"one\"\nttl_s = 3\n")
+        }
+    });
     let config = ConfigFile {
         topology: Some(servers.topology()),
         monitor: vec!["interval_ms = 1000".to_owned()],

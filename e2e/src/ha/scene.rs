@@ -22,6 +22,9 @@ use crate::stage::{Address, start_proxy};
 /// Nothing takes longer on servers that work.
 pub(super) const LIMIT: Duration = Duration::from_mins(1);
 
+/// No other proxy moves the roles of this cluster.
+pub(super) const LOCAL: &str = "[lease]\nstore = \"local\"\n";
+
 /// What the relay says when it is cut.
 const CUT: &str = "the source was cut off relay=";
 
@@ -52,7 +55,7 @@ impl Scene {
             topology: Some(servers.topology()),
             // The proxy's own default: what is measured is what everybody gets.
             monitor: vec!["interval_ms = 1000".to_owned()],
-            sections: vec![failover_section(more), operators.section()],
+            sections: vec![failover_section(more), operators.section(), LOCAL.to_owned()],
             ..ConfigFile::default()
         };
         let (port, proxy, address) = start_proxy(&cluster, &config)?;

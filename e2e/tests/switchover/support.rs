@@ -59,10 +59,17 @@ impl Scene {
         let operators = Operators::default();
         let failover = failover_section(more);
         let is_group = flavor == Flavor::Group;
-        let config = |cluster: &Cluster| ConfigFile {
-            topology: Some(if is_group { "group_replication" } else { "read_only" }),
-            sections: vec![failover, operators.section(), sections(cluster)],
-            ..ConfigFile::default()
+        let config = |cluster: &Cluster| {
+            let mut sections = sections(cluster);
+            // Where no other proxy moves the roles.
+            if !sections.contains("[lease]") {
+                sections.push_str("[lease]\nstore = \"local\"\n");
+            }
+            ConfigFile {
+                topology: Some(if is_group { "group_replication" } else { "read_only" }),
+                sections: vec![failover, operators.section(), sections],
+                ..ConfigFile::default()
+            }
         };
         let cnf: &[&str] = &["general_log=OFF"];
         let stage = Stage::with_config_for(flavor, cnf, |cluster| Ok(config(cluster))).unwrap();

@@ -505,6 +505,22 @@ fn bad_failover() {
     );
 }
 
+/// Two processes that both replace a primary would make two.
+#[test]
+fn failover_without_a_word_needs_a_lease() {
+    let file = "[[listener]]\naddress = \"127.0.0.1:0\"\n[[user]]\nname = \"u\"\npassword = \"p\"\n\
+                [cluster]\ntopology = \"read_only\"\n[[cluster.backend]]\naddress = \"db1:3306\"\n\
+                [cluster.failover]\nuser = \"failover\"\npassword = \"p\"\nauto_failover = true\n\
+                [monitor]\nuser = \"m\"\npassword = \"p\"\n";
+    check_mistakes(
+        file,
+        &expect![[r#"
+            d.toml:13:1: auto_failover = true, but no [lease] says which process acts; write [lease] with its store; store = "local" if no other process moves the roles of this cluster
+        "#]],
+    );
+    parse_text(&format!("{file}[lease]\nstore = \"local\"\n")).unwrap();
+}
+
 #[test]
 fn bad_lease() {
     check_mistakes(

@@ -1,9 +1,9 @@
 //! `[admin]`: addresses that only this machine reaches, unless TLS is required; operators with passwords.
 
 use super::Check;
-use super::password::{Source, Sources, read_hash};
+use super::password::Sources;
 use crate::address::ListenAddress;
-use crate::config::{Admin, AdminUser, Credential};
+use crate::config::{Admin, AdminUser};
 use crate::parse::Rows;
 use crate::schema::{AdminSection, AdminUserSection, Written};
 use crate::value::SocketMode;
@@ -76,21 +76,7 @@ impl Check<'_, '_> {
             password_file: written.password_file.as_deref(),
             password_hash: written.password_hash.as_ref(),
         };
-        let credential = match self.one_source(&sources, row)? {
-            Source::Hash(hash) => match read_hash(hash.expose(), "password_hash") {
-                Ok(credential) => credential,
-                Err(problem) => {
-                    self.mistakes.push(row.at("password_hash"), problem.what, problem.instead);
-                    return None;
-                }
-            },
-            plain => Credential::Password(self.plain(&plain, "", row)?),
-        };
-        if matches!(&credential, Credential::Password(password) if password.expose().is_empty()) {
-            let what = format!("operator {:?} has an empty password", written.name);
-            self.mistakes.push(row.at("password"), what, "write a password");
-            return None;
-        }
+        let credential = self.own_credential(&sources, row)?;
         Some(AdminUser { name: written.name.clone(), credential, role: written.role })
     }
 }

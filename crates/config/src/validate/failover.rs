@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::password::Sources;
-use crate::config::{Backend, Cluster, Failover, FailoverAccount as Account, Relay, RelaySource};
+use crate::config::{Backend, Cluster, Failover, FailoverAccount as Account, Lease, Relay, RelaySource};
 use crate::mistake::Span;
 use crate::schema::{FailoverSection, Written};
 use crate::word::TopologyKind;
@@ -64,6 +64,27 @@ impl Check<'_, '_> {
                 if let Some((what, instead)) = unfit(name, found, (index, &failover.replication.user)) {
                     self.mistakes.push(at, what, instead);
                 }
+            }
+        }
+    }
+
+    /// Two processes that replace a primary at the same time make two of them. `auto_at`: where each cluster has its option.
+    pub(super) fn failover_by_itself(
+        &mut self,
+        auto_at: &[Option<Span>],
+        clusters: &[Cluster],
+        lease: &Lease,
+    ) {
+        if lease.store.is_some() {
+            return;
+        }
+        for (at, cluster) in auto_at.iter().zip(clusters) {
+            if let Some(at) = at
+                && cluster.failover.as_ref().is_some_and(|failover| failover.auto_failover)
+            {
+                let what = "auto_failover = true, but no [lease] says which process acts";
+                let instead = "write [lease] with its store; store = \"local\" if no other process moves the roles of this cluster";
+                self.mistakes.push(at, what, instead);
             }
         }
     }

@@ -77,6 +77,36 @@ impl Check<'_, '_> {
         Some(first)
     }
 
+    /// What a hash says; `None`, with a mistake, if it is none.
+    pub(super) fn hash<S>(
+        &mut self,
+        hash: &Secret,
+        option: &'static str,
+        row: &Written<S>,
+    ) -> Option<Credential> {
+        read_hash(hash.expose(), option)
+            .map_err(|problem| self.mistakes.push(row.at(option), problem.what, problem.instead))
+            .ok()
+    }
+
+    /// What somebody shows who logs in to one of the proxy's own doors: a password or its hash, never an empty one.
+    pub(super) fn own_credential<S>(
+        &mut self,
+        sources: &Sources<'_>,
+        row: &Written<S>,
+    ) -> Option<Credential> {
+        let credential = match self.one_source(sources, row)? {
+            Source::Hash(hash) => self.hash(hash, "password_hash", row)?,
+            plain => Credential::Password(self.plain(&plain, "", row)?),
+        };
+        if matches!(&credential, Credential::Password(password) if password.expose().is_empty()) {
+            let what = format!("{} has an empty password", sources.of);
+            self.mistakes.push(row.at("password"), what, "write a password");
+            return None;
+        }
+        Some(credential)
+    }
+
     fn no_source<S>(&mut self, of: &str, row: &Written<S>) {
         let options = ["password", "password_env", "password_file", "password_hash"];
         if options.iter().any(|option| row.has(option)) {
@@ -149,7 +179,7 @@ pub(super) struct Problem {
 }
 
 /// Reads a stored hash; the complaint does not contain it.
-pub(super) fn read_hash(text: &str, option: &str) -> Result<Credential, Problem> {
+fn read_hash(text: &str, option: &str) -> Result<Credential, Problem> {
     if let Some(hex) = text.strip_prefix('*') {
         let bytes = unhex(hex).and_then(|bytes| <[u8; 20]>::try_from(bytes).ok());
         return bytes.map(Credential::NativeHash).ok_or_else(|| Problem {

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use super::Check;
 use super::choice::Names;
-use super::password::{Source, Sources, read_hash};
+use super::password::Sources;
 use crate::address::{BackendAddress, ListenAddress};
-use crate::config::{
-    Backend, BackendTrust, Cluster, Credential, Relay, RelayArchive, RelayKeep, RelaySource, RelayUser,
-};
+use crate::config::{Backend, BackendTrust, Cluster, Relay, RelayArchive, RelayKeep, RelaySource, RelayUser};
 use crate::parse::WrittenRelay;
 use crate::schema::{RelaySection, RelayUserSection, Written};
 use crate::word::BackendTls;
@@ -231,21 +229,7 @@ impl Check<'_, '_> {
             password_file: written.password_file.as_deref(),
             password_hash: written.password_hash.as_ref(),
         };
-        let credential = match self.one_source(&sources, row)? {
-            Source::Hash(hash) => match read_hash(hash.expose(), "password_hash") {
-                Ok(credential) => credential,
-                Err(problem) => {
-                    self.mistakes.push(row.at("password_hash"), problem.what, problem.instead);
-                    return None;
-                }
-            },
-            plain => Credential::Password(self.plain(&plain, "", row)?),
-        };
-        if matches!(&credential, Credential::Password(password) if password.expose().is_empty()) {
-            let what = format!("user {:?} has an empty password", written.name);
-            self.mistakes.push(row.at("password"), what, "write a password");
-            return None;
-        }
+        let credential = self.own_credential(&sources, row)?;
         Some(RelayUser { name: written.name.clone(), credential })
     }
 }

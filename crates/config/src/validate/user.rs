@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::choice::Names;
-use super::password::{Source, Sources, read_hash};
+use super::password::{Source, Sources};
 use crate::config::{Credential, User};
 use crate::mistake::Span;
 use crate::parse::Rows;
@@ -173,16 +173,5 @@ impl Check<'_, '_> {
             let what = format!("min_backend_connections = {least} is above max_backend_connections = {most}");
             self.mistakes.push(row.at("min_backend_connections"), what, format!("write at most {most}"));
         }
-    }
-
-    fn hash(
-        &mut self,
-        hash: &Secret,
-        option: &'static str,
-        row: &Written<UserSection>,
-    ) -> Option<Credential> {
-        read_hash(hash.expose(), option)
-            .map_err(|problem| self.mistakes.push(row.at(option), problem.what, problem.instead))
-            .ok()
     }
 }
