@@ -44,7 +44,7 @@ impl PromotionRelays for Ackers {
         Box::pin(async move {
             let place =
                 self.places.get(to.index()).ok_or_else(|| "there is no such backend any more".to_owned())?;
-            self.relays.turn(name, (place, identity), epoch)
+            self.relays.turn(name, (place, identity), epoch).await
         })
     }
 }

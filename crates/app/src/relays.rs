@@ -16,7 +16,7 @@ use delphinus_net::{Place, rt};
 use delphinus_relay::keep::{Keeper, KeptFile};
 use delphinus_relay::log::{Log, LogFile};
 use delphinus_relay::replica::{Registry, ReplicaRow, Serving};
-use delphinus_relay::{Relay, Settings, State, Target, Times};
+use delphinus_relay::{CutBy, Relay, Settings, State, Target, Times};
 use delphinus_topology::ClusterId;
 use delphinus_topology::promotion::{self, RelayId, RelayStanding};
 use delphinus_view::SnapshotReader;
@@ -165,7 +165,7 @@ impl Relays {
         let relay = &one.relay;
         match wish {
             RelayWish::Start(identity) => {
-                relay.admit(identity.as_deref()).map_err(|error| error.to_string())?;
+                relay.admit(identity.as_deref()).await.map_err(|error| error.to_string())?;
                 Ok(None)
             }
             RelayWish::Stop => {
@@ -173,7 +173,10 @@ impl Relays {
                 Ok(None)
             }
             RelayWish::Cut => {
-                let epoch = relay.cut().await.map_err(|error| {
+                let epoch = relay.cut(CutBy::Operator).await.map_err(|error| {
+                    if relay.is_epoch_on_disk() {
+                        return format!("no acknowledgement leaves from now on, also after a restart, but {error}: its disk hangs");
+                    }
                     format!("no acknowledgement leaves from now on, but that is not on disk: {error}; a restart would undo it")
                 })?;
                 Ok(Some(format!("epoch {epoch}")))
@@ -201,15 +204,15 @@ impl Relays {
         promotion::Relay { id, name: name.into(), host: host.into(), port, number, seen }
     }
 
-    /// Cuts one of them off from its source.
+    /// Cuts one of them off from its source, for a move.
     pub(crate) async fn cut(&self, name: &str) -> Result<String, String> {
         let one = self.named(name).ok_or_else(|| format!("there is no relay '{name}'"))?;
-        let epoch = one.relay.cut().await.map_err(|error| format!("its disk: {error}"))?;
+        let epoch = one.relay.cut(CutBy::Move).await.map_err(|error| format!("its disk: {error}"))?;
         Ok(format!("acknowledges to nobody, epoch {epoch}"))
     }
 
     /// Has one of them follow a backend, which calls itself `identity`, and acknowledge to it; not if it is in another epoch by now.
-    pub(crate) fn turn(
+    pub(crate) async fn turn(
         &self,
         name: &str,
         (place, identity): (&Place, &str),
@@ -218,8 +221,8 @@ impl Relays {
         let one = self.named(name).ok_or_else(|| format!("there is no relay '{name}'"))?;
         let spot = place.spot();
         let (target, known) = target(place).ok_or_else(|| format!("{} has no address", spot.name))?;
-        let is_done =
-            one.relay.turn(target, identity, epoch).map_err(|error| format!("its disk: {error}"))?;
+        let turned = one.relay.turn(target, identity, epoch).await;
+        let is_done = turned.map_err(|error| format!("its disk: {error}"))?;
         if !is_done {
             return Err("it was cut again meanwhile".to_owned());
         }
@@ -284,6 +287,8 @@ fn standing(one: &One) -> RelayStanding {
     RelayStanding {
         epoch: epoch.epoch,
         is_cut: epoch.is_cut,
+        is_by_move: epoch.is_by_move,
+        forgets: !relay.is_epoch_on_disk(),
         source: epoch.source.map(Into::into),
         refused: epoch.refused.into_iter().map(Into::into).collect(),
         follows: one.followed.borrow().name.clone(),

@@ -7,8 +7,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,17 +27,46 @@ pub struct Epoch {
     pub source: Option<String>,
     /// A cut: no source is connected to until one is admitted.
     pub is_cut: bool,
+    /// A move of the primary's role has cut, and not an operator: whoever moves roles ends that again, also after a restart.
+    #[serde(default)]
+    pub is_by_move: bool,
     /// Sources that were cut off.
     pub refused: Vec<String>,
+    /// A source that was named when a cut ended, and that no connection has come to since: a restart, or a cut, may come before. Who has
+    /// named it counts on its being acknowledged, so that it is cut off as `source` is.
+    #[serde(default)]
+    pub admitted: Option<String>,
 }
 
-/// The fence of one relay.
+/// Who cuts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CutBy {
+    /// An operator, who ends it, too.
+    Operator,
+    /// A move of the primary's role.
+    Move,
+}
+
+/// The fence of one relay. What counts changes at once; the disk, which may hang, is asked by threads that may wait for it.
 #[derive(Debug)]
 pub(crate) struct Fence {
     root: Anchor,
-    state: Mutex<Epoch>,
+    /// Never held while the disk is asked.
+    state: Mutex<Counts>,
+    /// Held by whoever writes the file. Taken before `state`.
+    disk: Mutex<()>,
     /// The epoch in which acknowledgements may leave; changes before the file does.
     open: AtomicU64,
+}
+
+/// What counts in this process.
+#[derive(Debug)]
+struct Counts {
+    epoch: Epoch,
+    /// Grows with each change.
+    version: u64,
+    /// The version that is on disk; `None`: nobody knows what is there.
+    on_disk: Option<u64>,
 }
 
 /// No acknowledgement leaves.
@@ -55,43 +84,55 @@ pub(crate) enum Refusal {
 impl Fence {
     /// Reads what is on disk.
     pub(crate) fn open(root: &Path) -> io::Result<Self> {
-        let state = match fs::read_to_string(root.join(FILE)) {
+        let epoch = match fs::read_to_string(root.join(FILE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Epoch::default(),
             text => toml::from_str(&text?).map_err(io::Error::other)?,
         };
-        Ok(Self { root: Anchor::of(root)?, state: Mutex::new(state), open: AtomicU64::new(CLOSED) })
+        let state = Mutex::new(Counts { epoch, version: 0, on_disk: Some(0) });
+        Ok(Self { root: Anchor::of(root)?, state, disk: Mutex::new(()), open: AtomicU64::new(CLOSED) })
     }
 
     /// What counts now: what is on disk, or a cut that the disk has not taken.
     pub(crate) fn epoch(&self) -> Epoch {
-        self.lock().clone()
+        self.lock().epoch.clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Epoch> {
+    /// True if the disk has what counts now; else a restarted relay may not know of a cut.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        let state = self.lock();
+        state.on_disk == Some(state.version)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
         self.state.lock().expect("invariant: no panic under this lock")
+    }
+
+    fn writing(&self) -> MutexGuard<'_, ()> {
+        self.disk.lock().expect("invariant: no panic under this lock")
     }
 
     /// A connection to this source may be acknowledged on from now on, in the epoch that is given. Another source than the last one
     /// ends the last one's epoch: it is refused from then on.
     pub(crate) fn enter(&self, identity: &str) -> io::Result<Result<u64, Refusal>> {
-        let mut state = self.lock();
-        if state.is_cut {
-            return Ok(Err(Refusal::Cut(state.epoch)));
-        }
-        if state.source.as_deref() != Some(identity) {
-            if state.refused.iter().any(|refused| refused == identity) {
-                return Ok(Err(Refusal::WasCutOff(state.epoch)));
+        let _writing = self.writing();
+        loop {
+            let state = self.lock();
+            let (epoch, version) = (&state.epoch, state.version);
+            if epoch.is_cut {
+                return Ok(Err(Refusal::Cut(epoch.epoch)));
             }
-            let mut next = state.clone();
-            if let Some(old) = next.source.replace(identity.to_owned()) {
-                next.refuse(old);
-                next.epoch += 1;
+            if epoch.source.as_deref() == Some(identity) {
+                self.open.store(epoch.epoch, Ordering::SeqCst);
+                return Ok(Ok(epoch.epoch));
             }
-            self.write(&next)?;
-            *state = next;
+            if epoch.refused.iter().any(|refused| refused == identity) {
+                return Ok(Err(Refusal::WasCutOff(epoch.epoch)));
+            }
+            let next = epoch.with_source(identity);
+            drop(state);
+            // A cut may come meanwhile: it is looked at anew.
+            self.write_and_count(next, version, || {})?;
         }
-        self.open.store(state.epoch, Ordering::SeqCst);
-        Ok(Ok(state.epoch))
     }
 
     /// True if an acknowledgement of a connection of this epoch may leave.
@@ -106,53 +147,75 @@ impl Fence {
 
     #[cfg(test)]
     pub(crate) fn cut(&self) -> io::Result<u64> {
-        self.cut_and(|| {})
+        self.close(CutBy::Operator, || {});
+        self.keep()
     }
 
-    /// Cuts the source off: no acknowledgement leaves from now on, in this process or a later one. Gives the new epoch, once it is on
-    /// disk. `then` is called once the cut counts in this process, before the disk has it. It counts for as long as the process lives even if
-    /// the disk does not take it.
-    pub(crate) fn cut_and(&self, then: impl FnOnce()) -> io::Result<u64> {
+    /// Cuts the source off: no acknowledgement leaves from now on. It counts for as long as the process lives; `keep` has it count longer.
+    /// `then` is called before anything else can change.
+    pub(crate) fn close(&self, by: CutBy, then: impl FnOnce()) {
         self.open.store(CLOSED, Ordering::SeqCst);
         let mut state = self.lock();
         // Again: a connection may have entered in between.
         self.open.store(CLOSED, Ordering::SeqCst);
-        let mut next = state.clone();
-        if let Some(old) = next.source.take() {
-            next.refuse(old);
-        }
-        next.is_cut = true;
+        let next = &mut state.epoch;
+        let old = [next.source.take(), next.admitted.take()];
+        next.refuse_all(old);
+        (next.is_cut, next.is_by_move) = (true, by == CutBy::Move);
         next.epoch += 1;
-        *state = next;
+        state.version += 1;
         then();
-        self.write(&state)?;
-        Ok(state.epoch)
     }
 
-    /// Ends a cut. With the identity of a source, that source may be acknowledged even if it was cut off before; without, any that was
-    /// not.
-    pub(crate) fn admit(&self, identity: Option<&str>) -> io::Result<u64> {
-        let epoch = self.admit_in(None, identity)?;
-        Ok(epoch.expect("invariant: without an epoch none is another one"))
+    /// Has the disk take what counts; gives its epoch. Waits for the disk.
+    pub(crate) fn keep(&self) -> io::Result<u64> {
+        let _writing = self.writing();
+        let (epoch, version) = {
+            let state = self.lock();
+            (state.epoch.clone(), state.version)
+        };
+        self.lock().on_disk = None;
+        self.write(&epoch)?;
+        self.lock().on_disk = Some(version);
+        Ok(epoch.epoch)
     }
 
-    /// The same, if the epoch is still this one; `None`: it is not.
-    pub(crate) fn admit_in(&self, epoch: Option<u64>, identity: Option<&str>) -> io::Result<Option<u64>> {
-        let mut state = self.lock();
-        if epoch.is_some_and(|epoch| epoch != state.epoch) {
+    /// Ends a cut, if the epoch is still this one; `None`: it is not. With the identity of a source, that source may be acknowledged even
+    /// if it was cut off before; without, any that was not. `then` is called once that counts. Waits for the disk.
+    pub(crate) fn admit_in(
+        &self,
+        epoch: u64,
+        identity: Option<&str>,
+        then: impl FnOnce(),
+    ) -> io::Result<Option<u64>> {
+        let _writing = self.writing();
+        let state = self.lock();
+        if epoch != state.epoch.epoch {
             return Ok(None);
         }
-        let mut next = state.clone();
-        next.is_cut = false;
-        if let Some(identity) = identity {
-            next.refused.retain(|refused| refused != identity);
+        let (mut next, version) = (state.epoch.with_admitted(identity), state.version);
+        if next == state.epoch {
+            then();
+            return Ok(Some(epoch));
         }
-        if next != *state {
-            next.epoch += 1;
-            self.write(&next)?;
-            *state = next;
+        next.epoch += 1;
+        let number = next.epoch;
+        drop(state);
+        Ok(self.write_and_count(next, version, then)?.then_some(number))
+    }
+
+    /// Has it count once it is on disk, unless something else counts by then: false. What that is, is written after this.
+    fn write_and_count(&self, next: Epoch, version: u64, then: impl FnOnce()) -> io::Result<bool> {
+        // The disk may have it although it says that it has not.
+        self.lock().on_disk = None;
+        self.write(&next)?;
+        let mut state = self.lock();
+        if state.version != version {
+            return Ok(false);
         }
-        Ok(Some(state.epoch))
+        *state = Counts { epoch: next, version: version + 1, on_disk: Some(version + 1) };
+        then();
+        Ok(true)
     }
 
     fn write(&self, next: &Epoch) -> io::Result<()> {
@@ -169,6 +232,35 @@ impl Fence {
 }
 
 impl Epoch {
+    /// With this source in place of the last one.
+    fn with_source(&self, identity: &str) -> Self {
+        let mut next = self.clone();
+        let admitted = next.admitted.take().filter(|admitted| admitted != identity);
+        let old = [next.source.replace(identity.to_owned()), admitted];
+        if next.refuse_all(old) {
+            next.epoch += 1;
+        }
+        next
+    }
+
+    /// Not cut, and with this source admitted.
+    fn with_admitted(&self, identity: Option<&str>) -> Self {
+        let mut next = Self { is_cut: false, is_by_move: false, ..self.clone() };
+        if let Some(identity) = identity {
+            next.refused.retain(|refused| refused != identity);
+            let is_source = next.source.as_deref() == Some(identity);
+            let new = (!is_source).then(|| identity.to_owned());
+            let other = std::mem::replace(&mut next.admitted, new).filter(|other| other != identity);
+            next.refuse_all([other, None]);
+        }
+        next
+    }
+
+    /// True if there is one among them.
+    fn refuse_all(&mut self, identities: [Option<String>; 2]) -> bool {
+        identities.into_iter().flatten().map(|identity| self.refuse(identity)).count() > 0
+    }
+
     fn refuse(&mut self, identity: String) {
         self.refused.retain(|refused| *refused != identity);
         self.refused.push(identity);
@@ -179,109 +271,4 @@ impl Epoch {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use super::*;
-
-    fn place(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("delphinus-fence-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        path
-    }
-
-    #[test]
-    fn a_word_that_was_said_before_a_cut_ends_it_no_more() {
-        let place = place("late");
-        let fence = Fence::open(&place).unwrap();
-        fence.enter("a").unwrap().unwrap();
-        let cut = fence.cut().unwrap();
-        assert_eq!(fence.cut().unwrap(), cut + 1);
-        assert_eq!(fence.admit_in(Some(cut), Some("a")).unwrap(), None);
-        assert!(fence.epoch().is_cut);
-        assert_eq!(fence.admit_in(Some(cut + 1), Some("a")).unwrap(), Some(cut + 2));
-        assert_eq!(fence.enter("a").unwrap(), Ok(cut + 2));
-        fs::remove_dir_all(&place).unwrap();
-    }
-
-    #[test]
-    fn a_source_that_was_cut_off_stays_cut_off() {
-        let place = place("cut");
-        let fence = Fence::open(&place).unwrap();
-        assert!(!fence.is_open(0));
-        let epoch = fence.enter("a").unwrap().unwrap();
-        assert!(fence.is_open(epoch));
-        assert_eq!(fence.cut().unwrap(), 1);
-        assert!(!fence.is_open(epoch) && !fence.is_open(1));
-        for fence in [fence, Fence::open(&place).unwrap()] {
-            assert_eq!(fence.enter("a").unwrap(), Err(Refusal::Cut(1)));
-            assert_eq!(fence.enter("b").unwrap(), Err(Refusal::Cut(1)));
-        }
-        let fence = Fence::open(&place).unwrap();
-        fence.admit(None).unwrap();
-        assert_eq!(fence.enter("a").unwrap(), Err(Refusal::WasCutOff(2)));
-        let epoch = fence.enter("b").unwrap().unwrap();
-        assert!(fence.is_open(epoch));
-        fence.leave();
-        assert!(!fence.is_open(epoch));
-        // A planned move back.
-        fence.cut().unwrap();
-        fence.admit(Some("a")).unwrap();
-        assert!(fence.enter("a").unwrap().is_ok());
-        assert_eq!(Fence::open(&place).unwrap().epoch().refused, ["b"]);
-        fs::remove_dir_all(place).unwrap();
-    }
-
-    #[test]
-    fn another_source_ends_the_last_ones_epoch() {
-        let place = place("change");
-        let fence = Fence::open(&place).unwrap();
-        let old = fence.enter("a").unwrap().unwrap();
-        let new = fence.enter("b").unwrap().unwrap();
-        assert!(new > old && fence.is_open(new) && !fence.is_open(old));
-        assert_eq!(Fence::open(&place).unwrap().enter("a").unwrap(), Err(Refusal::WasCutOff(new)));
-        fs::remove_dir_all(place).unwrap();
-    }
-
-    #[test]
-    fn a_cut_that_is_not_on_disk_counts_all_the_same() {
-        let place = place("failed");
-        let fence = Fence::open(&place).unwrap();
-        fence.enter("a").unwrap().unwrap();
-        // Where the new file would be.
-        let in_the_way = place.join("epoch.toml.new");
-        fs::create_dir(&in_the_way).unwrap();
-        let mut is_told = false;
-        assert!(fence.cut_and(|| is_told = true).is_err());
-        assert!(is_told, "the connection is ended before the disk is asked");
-        // The receiver comes again.
-        assert_eq!(fence.enter("a").unwrap(), Err(Refusal::Cut(1)));
-        assert!(fence.admit(Some("a")).is_err());
-        assert_eq!(
-            fence.enter("a").unwrap(),
-            Err(Refusal::Cut(1)),
-            "an admission that is not on disk does not count"
-        );
-        fs::remove_dir(in_the_way).unwrap();
-        assert_eq!(fence.cut().unwrap(), 2);
-        assert_eq!(Fence::open(&place).unwrap().enter("a").unwrap(), Err(Refusal::Cut(2)));
-        fs::remove_dir_all(place).unwrap();
-    }
-
-    #[test]
-    fn a_cut_that_is_not_on_disk_is_not_reported() {
-        let place = place("lost");
-        let fence = Fence::open(&place).unwrap();
-        let epoch = fence.enter("a").unwrap().unwrap();
-        let away = place.with_extension("away");
-        fs::rename(&place, &away).unwrap();
-        assert!(fence.cut().is_err());
-        assert!(!fence.is_open(epoch), "no acknowledgement leaves all the same");
-        // Another disk is there: a relay that is started when the old one is back would not know.
-        fs::create_dir(&place).unwrap();
-        assert!(fence.cut().is_err());
-        fs::remove_dir_all(place).unwrap();
-        fs::remove_dir_all(away).unwrap();
-    }
-}
+mod tests;

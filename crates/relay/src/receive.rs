@@ -76,7 +76,8 @@ impl<D: Disk> Stream<'_, D> {
         let mut total = 0;
         loop {
             packets.expect(self.writer.at());
-            let (used, piece) = packets.next(self.connection.buffer.data())?;
+            let next = packets.next(self.connection.buffer.data());
+            let (used, piece) = next.map_err(|error| self.writer.read_error(error))?;
             if let Some(piece) = piece {
                 self.writer.take(piece)?;
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use delphinus_net::rt::{self, Manner, watch};
 use delphinus_wire::gtid::uuid_text;
 
-use crate::fence::{Epoch, Fence};
+use crate::fence::{CutBy, Epoch, Fence};
 use crate::intake::{Files, Writer};
 use crate::log::{Anchor, Log, RecoverError, recover, sync_folder};
 use crate::receiver::{Elsewhere, Orders, Receiver};
@@ -22,6 +22,11 @@ use crate::status::Status;
 /// How long a cut waits for the connection's end. No acknowledgement leaves after the fence is closed, whether it has ended or not.
 const END_OF_CONNECTION: Duration = Duration::from_secs(3);
 
+/// How long a cut waits for the disk.
+const DISK: Duration = Duration::from_secs(10);
+/// So many words for the disk may wait for it. Each holds a thread, and a disk may hang for good.
+const MOST_WAITING: usize = 8;
+
 /// A relay that runs.
 #[derive(Debug)]
 pub struct Relay {
@@ -30,7 +35,7 @@ pub struct Relay {
     log: Arc<Log>,
     status: Arc<Status>,
     fence: Arc<Fence>,
-    orders: watch::Sender<Orders>,
+    orders: Arc<watch::Sender<Orders>>,
     done: watch::Receiver<u64>,
     thread: std::sync::Mutex<Option<JoinHandle<io::Result<()>>>>,
     _lock: std::fs::File,
@@ -88,7 +93,7 @@ impl Relay {
             log,
             status,
             fence,
-            orders,
+            orders: Arc::new(orders),
             done: seen,
             thread: std::sync::Mutex::new(Some(thread)),
             _lock: recovered.lock,
@@ -120,14 +125,25 @@ impl Relay {
         self.fence.epoch()
     }
 
+    /// True if the disk has what `epoch` says; else a restarted relay may not know of a cut.
+    pub fn is_epoch_on_disk(&self) -> bool {
+        self.fence.is_on_disk()
+    }
+
     fn order(&self, change: impl FnOnce(&mut Orders)) -> u64 {
-        let mut round = 0;
-        self.orders.send_modify(|orders| {
-            change(orders);
-            orders.round += 1;
-            round = orders.round;
-        });
-        round
+        order(&self.orders, change)
+    }
+
+    /// Does something with the fence that waits for the disk, on a thread that may wait.
+    async fn at_disk<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Fence) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        if Arc::strong_count(&self.fence) > MOST_WAITING {
+            return Err(io::Error::other("the disk hangs"));
+        }
+        let fence = self.fence.clone();
+        rt::compute(move || job(&fence)).await.unwrap_or_else(|| Err(io::Error::other("the process stops")))
     }
 
     /// Begins to receive, or tries again at once. After a cut it needs `admit` first.
@@ -157,13 +173,18 @@ impl Relay {
     /// acknowledged is in the log.
     ///
     /// # Errors
-    /// The disk. This process keeps to the cut then, too: no acknowledgement leaves, and no source is connected to. But a restarted relay
-    /// would not know: cut again until it is on disk.
-    pub async fn cut(&self) -> io::Result<u64> {
+    /// The disk, which may hang. This process keeps to the cut then, too: no acknowledgement leaves, and no source is connected to. But a
+    /// restarted relay would not know, unless `is_epoch_on_disk`: cut again until that is done.
+    pub async fn cut(&self, by: CutBy) -> io::Result<u64> {
         let mut round = 0;
-        let cut = self.fence.cut_and(|| round = self.order(|orders| orders.is_wanted = false));
-        self.ended(round).await;
-        let epoch = cut?;
+        self.fence.close(by, || round = self.order(|orders| orders.is_wanted = false));
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "the disk hangs");
+        let epoch = rt::timeout(DISK, self.at_disk(Fence::keep)).await.ok_or_else(late)??;
+        if !self.ended(round).await {
+            // What it still writes would be more than whoever cuts sees, although nothing of it is acknowledged.
+            let why = format!("its thread still waits after {} s", END_OF_CONNECTION.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
         tracing::warn!(relay = self.settings.name, epoch, "the source was cut off");
         Ok(epoch)
     }
@@ -172,11 +193,15 @@ impl Relay {
     /// even if it was. The caller is sure that it is the primary.
     ///
     /// # Errors
-    /// The disk; nothing has changed then.
-    pub fn admit(&self, identity: Option<&str>) -> io::Result<u64> {
-        let epoch = self.fence.admit(identity)?;
-        self.receive();
-        Ok(epoch)
+    /// The disk, or a cut that came meanwhile; nothing has changed then in this process.
+    pub async fn admit(&self, identity: Option<&str>) -> io::Result<u64> {
+        let (epoch, orders) = (self.epoch().epoch, self.orders.clone());
+        let identity = identity.map(str::to_owned);
+        let receive = move || {
+            order(&orders, |orders| orders.is_wanted = true);
+        };
+        let admitted = self.at_disk(move |fence| fence.admit_in(epoch, identity.as_deref(), receive)).await?;
+        admitted.ok_or_else(|| io::Error::other("it was cut meanwhile, or has changed its source"))
     }
 
     /// Has the source begin a new log file (`FLUSH BINARY LOGS`, for which the relay's user needs RELOAD there): all that it has
@@ -193,13 +218,15 @@ impl Relay {
     /// false, and does nothing, if the relay is in another epoch than this one: it was cut since that was decided.
     ///
     /// # Errors
-    /// The disk; nothing has changed then.
-    pub fn turn(&self, target: Target, identity: &str, epoch: u64) -> io::Result<bool> {
-        if self.fence.admit_in(Some(epoch), Some(identity))?.is_none() {
-            return Ok(false);
-        }
-        self.order(|orders| (orders.is_wanted, orders.target) = (true, Some(target)));
-        Ok(true)
+    /// The disk; nothing has changed then in this process.
+    pub async fn turn(&self, target: Target, identity: &str, epoch: u64) -> io::Result<bool> {
+        let (identity, orders) = (identity.to_owned(), self.orders.clone());
+        // With the word itself: a cut that comes after it is the last one to give an order.
+        let receive = move || {
+            order(&orders, |orders| (orders.is_wanted, orders.target) = (true, Some(target)));
+        };
+        let turned = self.at_disk(move |fence| fence.admit_in(epoch, Some(&identity), receive)).await?;
+        Ok(turned.is_some())
     }
 
     /// Ends its thread.
@@ -210,6 +237,17 @@ impl Relay {
             let _ = rt::compute(move || thread.join()).await;
         }
     }
+}
+
+/// Gives the number of its round.
+fn order(orders: &watch::Sender<Orders>, change: impl FnOnce(&mut Orders)) -> u64 {
+    let mut round = 0;
+    orders.send_modify(|orders| {
+        change(orders);
+        orders.round += 1;
+        round = orders.round;
+    });
+    round
 }
 
 /// The uuid that is configured, or the one in the folder, which is made on first start.

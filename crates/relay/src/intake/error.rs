@@ -42,6 +42,17 @@ pub(crate) enum IntakeError {
     /// The file at the source is another one than here.
     #[error("the source's file {0} is not the one that the relay has: the source has another history")]
     OtherHistory(Box<str>),
+    /// The source has only a part of a group, and nothing more in that file: MariaDB does not cut that off when it starts after a crash.
+    #[error(
+        "the source's file {name} breaks off inside of a group ({said}): the source was killed while it wrote that; the relay asks it by \
+         GTID for what follows"
+    )]
+    Torn {
+        /// The file.
+        name: Box<str>,
+        /// What the source says.
+        said: String,
+    },
     /// The source goes on with a file that does not come after the one before.
     #[error(
         "the source goes on with file {name} after {last}: that is a file of another history; the relay asks it by GTID for what it lacks"
@@ -66,9 +77,9 @@ pub(crate) enum IntakeError {
 }
 
 impl IntakeError {
-    /// True if the source has another history than the file that the log ends with.
+    /// True if the source does not go on where the log ends: it has another history, or its file breaks off.
     pub(crate) fn is_other_history(&self) -> bool {
-        matches!(self, Self::OtherHistory(_) | Self::NoNextFile { .. })
+        matches!(self, Self::OtherHistory(_) | Self::NoNextFile { .. } | Self::Torn { .. })
     }
 
     pub(crate) fn disk(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {

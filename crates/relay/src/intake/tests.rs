@@ -5,6 +5,7 @@ mod disk;
 pub(crate) mod histories;
 pub(crate) mod mariadb;
 pub(crate) mod recovery;
+mod refused;
 pub(crate) mod stream;
 
 use std::fs;

@@ -15,10 +15,11 @@ use delphinus_wire::Malformed;
 use delphinus_wire::binlog::{
     AnyGtid, CHECKSUM_LEN, Checksum, Crc, FormatDescription, Groups, HEADER_LEN, Header, PREFIX_LEN,
 };
+use delphinus_wire::error_code::ER_SOURCE_FATAL_ERROR_READING_BINLOG;
 use delphinus_wire::gtid::GtidSet;
 
 use super::{Disk, IntakeError, Piece};
-use crate::log::{Flavor, Folder, Log, LogFile};
+use crate::log::{Flavor, Folder, Log, LogFile, sync_folder};
 
 /// So many bytes wait for the end of their group before they are written without it.
 const SPILL: usize = 1 << 20;
@@ -137,10 +138,14 @@ impl<D: Disk> Writer<D> {
     /// Begins with a new connection. Whatever of the last one is not published is cut off. `checksum` is what the source uses before
     /// the first FORMAT_DESCRIPTION.
     pub(crate) fn start(&mut self, start: Start, checksum: Checksum) -> Result<(), IntakeError> {
-        self.forget();
+        self.forget()?;
         self.checksum = checksum;
         self.place = match start {
-            Start::New(flavor, identity) => Place::Expecting(flavor, identity),
+            Start::New(flavor, identity) => {
+                // The disk may have refused that when the last connection ended. No later one looks at this file again.
+                self.cut_end()?;
+                Place::Expecting(flavor, identity)
+            }
             Start::Resume(at) => Place::In(self.last_file(at)?),
         };
         Ok(())
@@ -148,7 +153,12 @@ impl<D: Disk> Writer<D> {
 
     /// Ends a connection: what is not published is forgotten, in memory and in files.
     pub(crate) fn stop(&mut self) -> Result<(), IntakeError> {
-        self.forget();
+        self.forget()?;
+        self.cut_end()
+    }
+
+    /// Cuts off what the log's last file has beyond its end.
+    fn cut_end(&mut self) -> Result<(), IntakeError> {
         if let Some(end) = self.log.end() {
             self.last_file(end.offset)?;
         }
@@ -173,13 +183,17 @@ impl<D: Disk> Writer<D> {
         Ok(())
     }
 
-    fn forget(&mut self) {
+    fn forget(&mut self) -> Result<(), IntakeError> {
         if let Place::In(current) = &self.place
             && current.previous.is_some()
         {
-            // Never published. Where it stays, recovery finds a whole head, and the stream goes on there.
-            let _ = std::fs::remove_file(&current.path);
-            let _ = crate::log::sync_folder(&current.file.folder.path);
+            // Never published. Where it stays, a restarted relay shows groups that nobody has asked it to keep: tried again until it goes.
+            let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+            for tried in [std::fs::remove_file(&current.path), sync_folder(&current.file.folder.path)] {
+                tried
+                    .or_else(|error| if gone(&error) { Ok(()) } else { Err(error) })
+                    .map_err(IntakeError::disk(&current.path))?;
+            }
         }
         self.place = Place::Nowhere;
         self.groups = Groups::default();
@@ -187,6 +201,7 @@ impl<D: Disk> Writer<D> {
         (self.event, self.whole) = (0, 0);
         self.gtids.clear();
         (self.spilled, self.awaited, self.due) = (None, None, None);
+        Ok(())
     }
 
     /// The file that the log ends with, cut at the end.
@@ -205,6 +220,21 @@ impl<D: Disk> Writer<D> {
             self.end_event(piece.wants_ack)?;
         }
         if self.buffer.len() >= SPILL { self.spill() } else { Ok(()) }
+    }
+
+    /// What an error means here. A source that cannot send a group to its end was killed while it wrote that, as a rule: what came before
+    /// counts, so that the source is asked for what follows.
+    pub(crate) fn read_error(&mut self, error: IntakeError) -> IntakeError {
+        match (error, &self.place) {
+            (IntakeError::Refused(packet), Place::In(current))
+                if packet.code == ER_SOURCE_FATAL_ERROR_READING_BINLOG && self.groups.open().is_some() =>
+            {
+                let torn =
+                    IntakeError::Torn { name: current.file.name.clone(), said: packet.text().into_owned() };
+                self.commit().err().unwrap_or(torn)
+            }
+            (error, _) => error,
+        }
     }
 
     /// Bytes that wait to be written.
@@ -249,6 +279,10 @@ impl<D: Disk> Writer<D> {
                 Some(spilled) => spilled,
                 None => Spilled::new(Header::parse(open)?, is_again),
             };
+            if spilled.len + open.len() > spilled.header.size as usize {
+                // A source that sends on and on: nothing of it would leave the buffer any more.
+                return Err(Malformed("an event of another length than its packets").into());
+            }
             if spilled.len + open.len() + CHECKSUM_LEN <= spilled.header.size as usize {
                 spilled.pass(open);
                 used = self.buffer.len();

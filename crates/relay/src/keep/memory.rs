@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::rules::{Needs, Rules};
 
-/// More replicas than this are not remembered: those that were not there for the longest time are forgotten.
+/// More replicas than this are not remembered. It is newcomers that are not: who logs in under many names has no file go that another
+/// one needs.
 const MOST: usize = 1024;
 /// The margin is kept in so many steps: the memory of a replica is small however fast files change.
 const STEPS: u64 = 16;
@@ -16,7 +17,7 @@ const STEPS: u64 = 16;
 /// A replica that is being served.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
-    /// Its uuid, or its `server_id` and address.
+    /// Its user, with its uuid, or its `server_id` and address.
     pub(crate) key: String,
     /// For operators.
     pub(crate) name: String,
@@ -60,6 +61,9 @@ impl Memory {
 
     /// Takes in one that begins.
     pub(crate) fn meet(&mut self, seen: &Seen, now_s: u64, rules: &Rules) {
+        if self.known.len() >= MOST && !self.known.contains_key(&seen.key) {
+            return;
+        }
         let known = self.known.entry(seen.key.clone()).or_insert_with(|| Known::new(seen));
         if known.connection != seen.connection {
             // It has said itself what it has: that may be less than it was sent before.
@@ -67,7 +71,6 @@ impl Memory {
         }
         known.seen_s = now_s;
         known.pass(seen.now_in, now_s, rules.margin.as_secs());
-        self.forget_too_many();
     }
 
     /// Takes in who is there now, and forgets who was not there for too long.
@@ -79,14 +82,6 @@ impl Memory {
         self.known.retain(|_, known| {
             known.seen_s == now_s || (known.comes_again && now_s.saturating_sub(known.seen_s) <= remember_s)
         });
-    }
-
-    fn forget_too_many(&mut self) {
-        while self.known.len() > MOST {
-            let oldest = self.known.iter().min_by_key(|(_, known)| known.seen_s).map(|(key, _)| key.clone());
-            let Some(oldest) = oldest else { break };
-            self.known.remove(&oldest);
-        }
     }
 
     /// What each of them has.
@@ -226,6 +221,11 @@ mod tests {
             memory.see(&[one], number, &Rules { remember: Duration::from_hours(999), ..rules() });
         }
         assert_eq!(memory.needs().len(), MOST);
-        assert!(!memory.known.contains_key("1023") && memory.known.contains_key("1024"));
+        assert!(memory.known.contains_key("0") && !memory.known.contains_key("1024"));
+        // There is room again for those that are there.
+        memory.see(&[seen(1, 0, 0)], 2 * MOST as u64, &rules());
+        memory.see(&[seen(1, 0, 0)], 2 * MOST as u64 + 7200, &rules());
+        memory.see(&[seen(1, 0, 0)], 2 * MOST as u64 + 7201, &rules());
+        assert_eq!(memory.needs().len(), 1);
     }
 }

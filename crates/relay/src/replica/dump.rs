@@ -7,7 +7,7 @@ use std::io;
 use std::io::IoSliceMut;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delphinus_net::rt::{Bell, Either, Notify};
 use delphinus_net::{Buffer, NetError, Stream, rt};
@@ -31,6 +31,9 @@ const LONGEST_GTID: usize = 1 << 20;
 const SPARE: usize = 8;
 /// A replica that has more than the log gets so long until the log has it, too: a relay may be behind its source.
 const CATCH_UP: Duration = Duration::from_secs(10);
+/// Between two looks whether the log has what a replica has: at first, and at last.
+const SOONEST_LOOK: Duration = Duration::from_millis(20);
+const LATEST_LOOK: Duration = Duration::from_millis(500);
 /// So long a replica may take for a piece: one that takes nothing would keep files from being purged.
 const WRITE_LIMIT: Duration = Duration::from_mins(1);
 
@@ -226,17 +229,30 @@ impl Dump<'_> {
     /// Waits until the log has what the replica has, for a while. The replica hears meanwhile that the relay lives: it would
     /// connect again and again, and never hear what is wrong.
     async fn settle(&mut self, doubt: &Doubt) -> Result<(), Stop> {
-        let began = rt::now();
-        while let Some(fatal) = doubt.of(&self.ground.log) {
-            let left = CATCH_UP.saturating_sub(began.elapsed());
-            if left.is_zero() {
+        let (began, mut told, mut pause) = (rt::now(), rt::now(), SOONEST_LOOK);
+        loop {
+            // A look takes the thread as long as the replica's set is large, and others have their turn.
+            rt::yield_now().await;
+            let Some(fatal) = doubt.of(&self.ground.log) else { return Ok(()) };
+            let now = rt::now();
+            let until = (now + pause).min(began + CATCH_UP);
+            if until <= now {
                 return Err(fatal.into());
             }
-            let step = self.course.asked().heartbeat.map_or(left, |period| period.min(left));
-            if rt::timeout(step, self.ground.grown.notified()).await.is_none() {
-                self.send_heartbeat().await?;
-            }
+            self.rest_until(until, &mut told).await?;
+            pause = (pause * 2).min(LATEST_LOOK);
         }
+    }
+
+    /// The replica hears meanwhile that the relay lives, each of its periods since `told`.
+    async fn rest_until(&mut self, until: Instant, told: &mut Instant) -> Result<(), Stop> {
+        let period = self.course.asked().heartbeat;
+        while let Some(next) = period.map(|period| *told + period).filter(|next| *next < until) {
+            rt::sleep(next.saturating_duration_since(rt::now())).await;
+            self.send_heartbeat().await?;
+            *told = rt::now();
+        }
+        rt::sleep(until.saturating_duration_since(rt::now())).await;
         Ok(())
     }
 

@@ -198,8 +198,11 @@ impl Registry {
 }
 
 /// MySQL's replicas have a uuid. MariaDB's are known by their `server_id`; programs such as `mysqlbinlog` have 0 or 1 there and may
-/// be there several times.
+/// be there several times. Both are the replica's own words: nobody takes the place of one that has logged in as another user.
 fn is_same(one: &Who, other: &Who) -> bool {
+    if one.user != other.user {
+        return false;
+    }
     if one.uuid.is_empty() || other.uuid.is_empty() {
         return one.uuid == other.uuid
             && one.server_id > 1
@@ -232,12 +235,12 @@ impl Replica {
 
     fn seen(&self) -> Option<Seen> {
         let began = self.progress.began.load(Ordering::Relaxed).checked_sub(1)?;
-        let Who { host, server_id, uuid, .. } = &self.who;
+        let Who { user, host, server_id, uuid, .. } = &self.who;
         let is_program = uuid.is_empty() && *server_id <= 1;
         let key = match (is_program, uuid.is_empty()) {
             (true, _) => format!("connection {}", self.id),
-            (false, true) => format!("{server_id}@{host}"),
-            (false, false) => uuid.clone(),
+            (false, true) => format!("{user:?} {server_id}@{host}"),
+            (false, false) => format!("{user:?} {uuid}"),
         };
         Some(Seen {
             key,
@@ -350,6 +353,17 @@ mod tests {
         assert!(!same(who(5, "", "h1"), who(5, "", "h2")));
         assert!(!same(who(1, "", "h1"), who(1, "", "h1")), "mysqlbinlog");
         assert!(!same(who(5, "", "h1"), who(5, "a-b", "h1")));
+        for uuid in ["a-b", ""] {
+            let other = Who { user: "other".to_owned(), ..who(5, uuid, "h1") };
+            assert!(!same(who(5, uuid, "h1"), other.clone()), "it says so, and is somebody else");
+            let key = |who| {
+                let registry = Arc::new(Registry::default());
+                let entry = registry.enter(registry.next_id(), who);
+                entry.replica.reached(Position { ordinal: 3, offset: 400 }, (100, 4, 7));
+                entry.replica.seen().unwrap().key
+            };
+            assert_ne!(key(who(5, uuid, "h1")), key(other));
+        }
     }
 
     #[test]
@@ -362,7 +376,7 @@ mod tests {
         assert_eq!((registry.len(), registry.totals()), (1, (1, 0, 100)));
         let seen = registry.take_seen();
         let [seen] = &seen[..] else { panic!("{seen:?}") };
-        assert_eq!((&*seen.key, seen.began, seen.now_in, seen.comes_again), ("5@h1", 3, 5, true));
+        assert_eq!((&*seen.key, seen.began, seen.now_in, seen.comes_again), ("\"\" 5@h1", 3, 5, true));
         drop(entry);
         assert_eq!((registry.len(), registry.totals()), (0, (1, 0, 100)));
         assert_eq!(registry.take_seen().len(), 1, "it was there between two looks");

@@ -148,6 +148,8 @@ pub struct Plan {
     pub relayed: Option<Arc<GtidSet>>,
     /// The relays that this actor has cut: what an earlier one said to them is of an earlier epoch.
     pub(super) cut: Vec<RelayId>,
+    /// Those that it could not cut: enough others may be.
+    pub(super) not_cut: Vec<RelayId>,
     /// The relays that are not waited for any more.
     pub(super) relays_left_out: Vec<RelayId>,
 }
@@ -189,6 +191,7 @@ impl Plan {
             old: None,
             relayed: None,
             cut: Vec::new(),
+            not_cut: Vec::new(),
             relays_left_out: Vec::new(),
         }
     }

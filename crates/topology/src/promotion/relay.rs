@@ -38,6 +38,10 @@ pub struct RelayStanding {
     pub epoch: u64,
     /// It acknowledges to nobody.
     pub is_cut: bool,
+    /// It was a move that has cut it, and not an operator.
+    pub is_by_move: bool,
+    /// The disk has not taken what it says of cuts: started again, it would not know of them.
+    pub forgets: bool,
     /// The source that it may acknowledge, as [`identity_of`] has it.
     pub source: Option<Arc<str>>,
     /// Those that it does not acknowledge any more.
@@ -54,17 +58,25 @@ pub struct RelayStanding {
     pub has: Arc<GtidSet>,
 }
 
+impl RelayStanding {
+    /// True if a move has cut it off, or has it acknowledge to this server no more. What an operator has cut is left alone.
+    pub fn is_kept_from(&self, identity: &str) -> bool {
+        let is_refused = self.refused.iter().any(|refused| **refused == *identity);
+        self.is_by_move || !self.is_cut && is_refused
+    }
+}
+
 impl Relay {
     /// What it said, if it could be asked.
     pub fn standing(&self) -> Option<&RelayStanding> {
         self.seen.as_ref().ok()
     }
 
-    /// True if nothing that the server of this identity commits can be acknowledged by it.
+    /// True if nothing that the server of this identity commits can be acknowledged by it, also after a restart.
     pub(super) fn is_shut_for(&self, identity: Option<&str>) -> bool {
         self.standing().is_some_and(|own| {
             let is_refused = |identity: &str| own.refused.iter().any(|refused| **refused == *identity);
-            own.is_cut || identity.is_some_and(is_refused)
+            !own.forgets && (own.is_cut || identity.is_some_and(is_refused))
         })
     }
 
@@ -112,5 +124,23 @@ impl Server {
     pub fn relay<'a>(&self, relays: &'a [Relay]) -> Option<&'a Relay> {
         let sources = &self.standing()?.sources;
         relays.iter().find(|relay| sources.iter().any(|source| source.is_relay(relay)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_operator_has_cut_is_left_alone() {
+        let told = |is_cut, is_by_move, refused: &[&str]| {
+            let refused = refused.iter().map(|one| Arc::from(*one)).collect();
+            RelayStanding { is_cut, is_by_move, refused, ..RelayStanding::default() }.is_kept_from("a")
+        };
+        assert!(told(true, true, &["a"]), "a move that came to nothing");
+        assert!(told(true, true, &[]), "the same, of a relay that had no source");
+        assert!(told(false, false, &["a"]), "one that was turned to another server");
+        assert!(!told(true, false, &["a"]), "RELAY CUT");
+        assert!(!told(false, false, &["b"]));
     }
 }

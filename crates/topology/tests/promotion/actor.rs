@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Relay, RelayStanding, Server as Seen, Standing,
-    Step, Wanted, errant, identity_of, next,
+    Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Relay, Server as Seen, Standing, Step, Wanted,
+    errant, identity_of, next,
 };
 
 use crate::fault::Fault;
@@ -27,8 +27,7 @@ struct Sent {
 /// A relay that does not go for the primary, and does not come to it by itself.
 fn plan_is_due(relay: &Relay, primary: &Seen) -> bool {
     let identity = primary.standing().map(|standing| identity_of(&standing.identity));
-    let is_refused = |own: &RelayStanding| identity.as_ref().is_some_and(|name| own.refused.contains(name));
-    relay.standing().is_some_and(|own| own.is_cut || is_refused(own))
+    identity.zip(relay.standing()).is_some_and(|(name, own)| own.is_kept_from(&name))
 }
 
 pub(crate) struct Actor {

@@ -32,7 +32,10 @@ pub(crate) fn play(style: Style, seed: u64, fault: Option<Fault>) -> Result<(), 
         }
     }
     for relay in &mut world.relays {
-        (relay.is_up, relay.is_reached) = (true, true);
+        (relay.is_reached, relay.is_stuck) = (true, false);
+        if !relay.is_up {
+            relay.turn_over();
+        }
     }
     let mut at_rest = 0;
     for _ in 0..CALM {
@@ -80,14 +83,17 @@ fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
         56..60 if !world.relays.is_empty() => {
             let relay = world.rng.below(world.relays.len());
             let own = &mut world.relays[relay];
-            // What is on its disk it has when it starts again.
-            own.is_up = !own.is_up;
+            own.turn_over();
             let is_up = own.is_up;
             world.tell(|| format!("r{relay} is up: {is_up}"));
         }
         60..63 if !world.relays.is_empty() => {
             let relay = world.rng.below(world.relays.len());
             world.relays[relay].is_reached = !world.relays[relay].is_reached;
+        }
+        63..66 if !world.relays.is_empty() => {
+            let relay = world.rng.below(world.relays.len());
+            world.relays[relay].is_stuck = !world.relays[relay].is_stuck;
         }
         _ => {}
     }

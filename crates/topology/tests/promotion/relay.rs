@@ -28,6 +28,12 @@ pub(crate) struct Relay {
     /// Whose log it takes.
     pub(crate) source: Option<usize>,
     pub(crate) refused: Vec<usize>,
+    /// Whom it was turned to, until it takes that one's log.
+    pub(crate) admitted: Option<usize>,
+    /// Its disk takes nothing.
+    pub(crate) is_stuck: bool,
+    /// What it is when it starts again, while the disk has not taken the last cut.
+    pub(crate) kept: Option<Box<Self>>,
     /// It says that it is cut, with what it had then, and is not: a planted fault.
     pub(crate) pretends: Option<GtidSet>,
 }
@@ -44,17 +50,33 @@ impl Relay {
             is_cut: false,
             source: None,
             refused: Vec::new(),
+            admitted: None,
+            is_stuck: false,
+            kept: None,
             pretends: None,
         }
     }
 
     fn cut(&mut self) {
-        if let Some(old) = self.source.take() {
-            self.refused.retain(|refused| *refused != old);
-            self.refused.push(old);
+        for old in [self.source.take(), self.admitted.take()].into_iter().flatten() {
+            self.refuse(old);
         }
         self.is_cut = true;
         self.epoch += 1;
+    }
+
+    /// Its process starts or ends. What is on its disk it has when it starts again.
+    pub(crate) fn turn_over(&mut self) {
+        self.is_up = !self.is_up;
+        if let Some(kept) = self.kept.take() {
+            let (is_up, is_reached, is_stuck) = (self.is_up, self.is_reached, self.is_stuck);
+            *self = Self { is_up, is_reached, is_stuck, follows: self.follows, ..*kept };
+        }
+    }
+
+    fn refuse(&mut self, old: usize) {
+        self.refused.retain(|refused| *refused != old);
+        self.refused.push(old);
     }
 
     fn standing(&self, number: usize, world: &World) -> RelayStanding {
@@ -65,6 +87,8 @@ impl Relay {
         RelayStanding {
             epoch: self.epoch,
             is_cut: self.is_cut || self.pretends.is_some(),
+            is_by_move: self.is_cut || self.pretends.is_some(),
+            forgets: self.kept.is_some(),
             source: self.source.filter(|_| self.pretends.is_none()).map(|number| uuid(number).into()),
             refused: refused.collect(),
             follows: Some(format!("s{}", self.follows).into()),
@@ -117,7 +141,7 @@ impl World {
     pub(crate) fn relay(&mut self, number: usize) {
         let own = &mut self.relays[number];
         let to = own.follows;
-        if !own.is_up || own.is_cut || own.refused.contains(&to) {
+        if !own.is_up || own.is_stuck || own.is_cut || own.refused.contains(&to) {
             return;
         }
         if own.source != Some(to) {
@@ -127,8 +151,9 @@ impl World {
                 return;
             }
             let own = &mut self.relays[number];
-            if let Some(old) = own.source.replace(to) {
-                own.refused.push(old);
+            let admitted = own.admitted.take().filter(|admitted| *admitted != to);
+            for old in [own.source.replace(to), admitted].into_iter().flatten() {
+                own.refuse(old);
                 own.epoch += 1;
             }
         }
@@ -166,8 +191,15 @@ impl World {
         }
         if fault == Some(Fault::CutComesLate) {
             own.pretends.get_or_insert_with(|| own.has.clone());
+        } else if own.is_stuck {
+            if own.kept.is_none() {
+                own.kept = Some(Box::new(own.clone()));
+            }
+            own.cut();
+            return false;
         } else {
             own.cut();
+            own.kept = None;
         }
         true
     }
@@ -180,11 +212,16 @@ impl World {
             own.cut();
             own.epoch = epoch;
         }
-        if !own.is_up || own.epoch != epoch {
+        if !own.is_up || own.is_stuck || own.epoch != epoch {
             return false;
         }
         own.is_cut = false;
+        own.kept = None;
         own.refused.retain(|refused| *refused != to);
+        let new = Some(to).filter(|to| own.source != Some(*to));
+        if let Some(other) = std::mem::replace(&mut own.admitted, new).filter(|other| *other != to) {
+            own.refuse(other);
+        }
         own.follows = to;
         own.epoch += 1;
         true

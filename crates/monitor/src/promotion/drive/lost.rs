@@ -6,8 +6,8 @@ use std::time::Duration;
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, RelayStanding, SeenOpen, Server, Wanted, errant,
-    has_started_again, identity_of, may_reopen,
+    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, SeenOpen, Server, Wanted, errant, has_started_again,
+    identity_of, may_reopen,
 };
 use tracing::{error, info, warn};
 
@@ -294,14 +294,16 @@ impl Driver {
     /// Relays that a move has cut off, and that do not go for the primary: it came to nothing, or they were away when it ended. What an
     /// operator has cut is left alone.
     fn due_to_admit(&mut self, primary: &Server, relays: &[Relay]) -> Option<Due> {
-        if !self.owes_relays || self.again.is_some_and(|again| rt::now() < again) {
+        // Of a cut that it has not made in this life of the process it knows from the relay.
+        let is_left = relays.iter().filter_map(Relay::standing).any(|own| own.is_by_move);
+        let owes = self.owes_relays || is_left && self.agreed_primary() == Some(primary.id);
+        if !owes || self.again.is_some_and(|again| rt::now() < again) {
             return None;
         }
         self.parts.leave.permit().ok()?;
         let identity = identity_of(&primary.standing()?.identity);
-        let is_away = |own: &RelayStanding| own.is_cut || own.refused.contains(&identity);
         let all_answer = relays.iter().all(|relay| relay.seen.is_ok());
-        let is_due = relays.iter().filter_map(Relay::standing).any(is_away);
+        let is_due = relays.iter().filter_map(Relay::standing).any(|own| own.is_kept_from(&identity));
         self.owes_relays = is_due || !all_answer;
         is_due.then_some(Due::Admit(primary.id))
     }

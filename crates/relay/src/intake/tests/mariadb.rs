@@ -10,7 +10,7 @@ use delphinus_wire::put_packet;
 
 use super::Place;
 use super::histories::run;
-use crate::intake::{Files, Start, Writer};
+use crate::intake::{Files, IntakeError, Start, Writer};
 use crate::log::{Flavor, Log, recover};
 
 const STANDALONE: u8 = 1;
@@ -49,14 +49,18 @@ impl Stream {
     }
 
     pub(crate) fn group(&mut self, gtid: MariaDbGtid) {
-        let mut body = gtid.sequence.to_le_bytes().to_vec();
-        body.extend_from_slice(&gtid.domain.to_le_bytes());
-        body.push(STANDALONE);
-        body.extend_from_slice(&[0; 6]);
-        self.event(Kind::MARIADB_GTID, gtid.server_id, &body);
+        self.begin_group(gtid, STANDALONE);
         let mut body = vec![0; 13];
         body.extend_from_slice(b"\0create table t (a int)");
         self.event(Kind::QUERY, gtid.server_id, &body);
+    }
+
+    fn begin_group(&mut self, gtid: MariaDbGtid, flags: u8) {
+        let mut body = gtid.sequence.to_le_bytes().to_vec();
+        body.extend_from_slice(&gtid.domain.to_le_bytes());
+        body.push(flags);
+        body.extend_from_slice(&[0; 6]);
+        self.event(Kind::MARIADB_GTID, gtid.server_id, &body);
     }
 
     fn event(&mut self, kind: Kind, server_id: u32, body: &[u8]) {
@@ -134,4 +138,37 @@ fn what_the_log_has_does_not_go_back_while_a_new_folder_catches_up() {
     writer.start(Start::Resume(log.end().unwrap().offset), Checksum::Off).unwrap();
     run(&mut writer, &stream.sent).unwrap();
     assert_eq!(log.executed().to_string(), "0-1-101");
+}
+
+/// MariaDB was killed while it wrote a large group. It keeps what there is of it, and replicas of its own roll that back where the next
+/// file begins. At the border of an event it goes on with the next file; else it says that the file is cut.
+#[test]
+fn a_group_of_which_the_source_has_only_a_part_is_left_out() {
+    for is_at_border in [true, false] {
+        let place = Place::new();
+        let log = Arc::new(Log::new(&place.0));
+        let mut writer = Writer::new(log.clone(), Files);
+        let mut stream = Stream::new("m.000001", gtid(1, 4));
+        stream.group(gtid(1, 5));
+        let whole = u64::from(stream.at);
+        stream.begin_group(gtid(1, 6), 0);
+        stream.event(Kind::TABLE_MAP, 1, &[1; 30]);
+        let mut next = Stream::new("m.000002", gtid(1, 5));
+        next.group(gtid(1, 6));
+        if is_at_border {
+            stream.sent.extend_from_slice(&next.sent);
+        } else {
+            stream.sent.extend_from_slice(b"\x10\0\0\x01\xff\xd4\x04#HY000cut off");
+        }
+        writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
+        let error = run(&mut writer, &stream.sent).unwrap_err();
+        let error = writer.read_error(error);
+        assert!(matches!(error, IntakeError::Torn { .. }) && error.is_other_history(), "{error}");
+        writer.stop().unwrap();
+        assert_eq!((log.end().unwrap().offset, log.executed().to_string().as_str()), (whole, "0-1-5"));
+        // The receiver asks by GTID.
+        writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
+        run(&mut writer, &next.sent).unwrap();
+        assert_eq!((log.files().len(), log.executed().to_string().as_str()), (2, "0-1-6"));
+    }
 }

@@ -362,6 +362,13 @@ fn what_comes_again_is_passed_over() {
     feed(&mut writer, &source.sends(source.files.len() - 1, 4, true), || 50, |_, _| {});
     same(&source, &log);
     assert_eq!(log.executed(), GtidSet::parse(&format!("{UUID}:1-6")).unwrap());
+    // The source has started again and waits for what the relay has: nothing else may come as long as it does.
+    let (end, mut acks) = (log.end().unwrap(), Vec::new());
+    writer.stop().unwrap();
+    writer.start(Start::Resume(4), Checksum::Crc32).unwrap();
+    feed(&mut writer, &source.sends(source.files.len() - 1, 4, true), || 50, |_, ack| acks.extend(ack));
+    assert_eq!(acks.last().map(|ack| ack.position), Some(end.offset));
+    assert_eq!(log.end(), Some(end));
 }
 
 /// A source whose positions do not follow one another, or that ends a file inside of a group, is not believed.

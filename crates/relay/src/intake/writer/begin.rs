@@ -18,11 +18,12 @@ impl<D: Disk> Writer<D> {
         {
             return Ok(());
         }
-        if self.groups.open().is_some() {
-            return Err(Malformed("a file ends inside of a group").into());
-        }
         // Closed files are durable before the next one has a name.
         self.commit()?;
+        if let (Some(_), Place::In(current)) = (self.groups.open(), &self.place) {
+            let said = format!("{name} follows");
+            return Err(IntakeError::Torn { name: current.file.name.clone(), said });
+        }
         let folder = match std::mem::replace(&mut self.place, Place::Nowhere) {
             Place::In(current) if current.at < current.file.len() => {
                 return Err(IntakeError::OtherHistory(current.file.name.clone()));

@@ -18,12 +18,11 @@ impl<D: Disk> Writer<D> {
         self.refused = current.written - current.synced() + bytes.len() as u64;
         self.disk.write(&current.handle, &current.path, current.written, bytes).map_err(failed)?;
         self.disk.sync(&current.handle, &current.path).map_err(failed)?;
-        let previous = current.previous.take();
-        if previous.is_some()
-            && let Err(error) = self.disk.sync_folder(&current.file.folder.path)
-        {
-            return Err(failed(error));
+        if current.previous.is_some() {
+            self.disk.sync_folder(&current.file.folder.path).map_err(failed)?;
         }
+        // Not before: until here the file goes again with the connection.
+        let previous = current.previous.take();
         current.written += self.whole as u64;
         let end = Position { ordinal: current.file.ordinal, offset: current.written };
         if end.offset > Position::MOST {

@@ -3,7 +3,7 @@
 use delphinus_wire::Malformed;
 use delphinus_wire::binlog::{Border, Event, FormatDescription, HEADER_LEN, Header, Kind, MAGIC, Rotate};
 
-use super::{Current, Opening, Place, Writer};
+use super::{Ack, Current, Opening, Place, Writer};
 use crate::intake::{Disk, IntakeError};
 
 /// What becomes of an event.
@@ -107,6 +107,10 @@ impl<D: Disk> Writer<D> {
             }
             current.at = end;
             self.buffer.truncate(self.event);
+            if wants_ack && border.is_whole() {
+                // It is durable: nothing that is not gets published. Of a source that asks for it again a client waits.
+                self.due = Some(Ack { file: current.file.clone(), position: end });
+            }
             return Ok(());
         }
         current.at = end;

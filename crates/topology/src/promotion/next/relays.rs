@@ -20,7 +20,8 @@ pub(super) fn cut(plan: &mut Plan, servers: &[Server], from: &Server, now: Insta
     }
     plan.note_identity(from);
     plan.fence = plan.fence.or_else(|| plan.proof.fence(from, servers, &plan.relays));
-    let asked = plan.relays.iter().filter(|relay| relay.seen.is_ok());
+    // One whose disk takes no cut says that it is cut, and is as one that does not answer.
+    let asked = plan.relays.iter().filter(|relay| relay.seen.is_ok() && !plan.not_cut.contains(&relay.id));
     let count = asked.clone().count();
     // What an earlier actor has said may still be on its way: a new cut makes it void.
     let is_shut = |relay: &&Relay| plan.cut.contains(&relay.id) && relay.is_shut_for(plan.old.as_deref());
@@ -29,7 +30,7 @@ pub(super) fn cut(plan: &mut Plan, servers: &[Server], from: &Server, now: Insta
         && plan.wanted.on_loss == OnLoss::Refuse
     {
         let why = format!(
-            "{count} of the {} relays can be asked, and {needed} have to be cut, so that {} has nothing acknowledged any more",
+            "{count} of the {} relays can be asked and take a cut, and {needed} have to be cut, so that {} has nothing acknowledged any more",
             plan.relays.len(),
             from.name
         );
@@ -132,124 +133,4 @@ pub(super) fn are_ready(plan: &Plan, (aim, standing): (&Server, &Standing)) -> R
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use super::*;
-    use crate::backend::BackendId;
-    use crate::promotion::candidate::tests::{relay, server};
-    use crate::promotion::next::next;
-    use crate::promotion::proof::ENDLESS;
-    use crate::promotion::{AsSource, Guard, Limits, Move, Wanted};
-
-    /// A primary that has waited for one relay, without end, and is lost; a replica that has less than the relay.
-    fn lost() -> (Vec<Server>, Plan) {
-        let mut servers = vec![server(0, 5, 5), server(1, 3, 3)];
-        let own = servers[0].seen.as_mut().unwrap();
-        own.semi_sync.source = Some(AsSource { count: 1, timeout: ENDLESS, is_lossless: true });
-        (own.semi_sync.is_on, own.semi_sync.clients) = (true, 1);
-        let mut plan = Plan::new(Move::Failover, BackendId(0), Wanted::default(), Limits::default());
-        plan.relays = vec![relay(5)];
-        plan.proof.watch(&servers[0], (&servers, &plan.relays), Instant::now());
-        servers[0].seen = Err("gone".into());
-        (servers, plan)
-    }
-
-    /// What the replica and the relay are after a step.
-    fn follow(step: &Step, replica: &mut Server, plan: &mut Plan) {
-        let own = replica.seen.as_mut().unwrap();
-        let relay = plan.relays[0].seen.as_mut().unwrap();
-        match step {
-            Step::Cut(_) => {
-                (relay.is_cut, relay.is_receiving, relay.is_acknowledging) = (true, false, false);
-                relay.refused = relay.source.take().into_iter().collect();
-            }
-            Step::StopReceiver(_) => own.sources[0].receiver = Receiver::Stopped("".into()),
-            Step::Drain { .. } => {
-                (own.sources[0].host, own.sources[0].receiver) = ("r".into(), Receiver::Running);
-                (own.executed, own.received) = (relay.has.clone(), relay.has.clone());
-            }
-            Step::SetSemiSync { source, .. } => own.semi_sync.source = *source,
-            Step::Detach(_) => own.sources.clear(),
-            Step::Turn { .. } => {
-                (relay.is_cut, relay.is_receiving, relay.is_acknowledging) = (false, true, true);
-                (relay.follows, relay.source) = (Some("db1".into()), Some("db1".into()));
-                own.semi_sync.clients = 1;
-            }
-            Step::Open(_) => {
-                own.guard = Guard::Open;
-                plan.seen_primary = plan.to;
-            }
-            _ => {}
-        }
-    }
-
-    fn steps(servers: &mut [Server], plan: &mut Plan) -> Vec<&'static str> {
-        let (now, mut told) = (Instant::now(), Vec::new());
-        while let Next::Do(steps) = next(plan, servers, now) {
-            for step in steps {
-                follow(&step, &mut servers[1], plan);
-                plan.done(&step, now);
-                told.push(step.name());
-            }
-            assert!(told.len() < 30, "{told:?}");
-        }
-        told
-    }
-
-    const BEFORE: [&str; 3] = ["end connections of an earlier actor", "give up the primary", "cut the relay"];
-    const AFTER: [&str; 5] = [
-        "set semi-sync",
-        "stop following",
-        "have the relay acknowledge",
-        "take writes",
-        "release held transactions",
-    ];
-
-    #[test]
-    fn a_lost_primary_is_cut_off_its_relay_drained_and_then_another_opened() {
-        let (mut servers, mut plan) = lost();
-        let all = [&BEFORE[..], &["stop receiving", "drain the relay"], &AFTER].concat();
-        assert_eq!(steps(&mut servers, &mut plan), all);
-        assert_eq!((plan.to, plan.undoing), (Some(BackendId(1)), None));
-    }
-
-    #[test]
-    fn another_actor_cuts_anew_and_goes_on() {
-        let (mut servers, mut plan) = lost();
-        plan.done(&Step::EndPredecessor(BackendId(1)), Instant::now());
-        plan.done(&Step::GiveUp(BackendId(0)), Instant::now());
-        assert_eq!(next(&mut plan, &servers, Instant::now()), Next::Do(vec![Step::Cut(plan.relays[0].id)]));
-        let text = plan.journal(&servers);
-        follow(&Step::Cut(plan.relays[0].id), &mut servers[1], &mut plan);
-        let mut other = Plan::of_journal(&text, &servers, Limits::default()).unwrap();
-        other.relays = plan.relays;
-        // It has never seen the primary: that the relay alone acknowledged is in the journal.
-        let all = [&BEFORE[..], &["stop receiving", "drain the relay"], &AFTER].concat();
-        assert_eq!(steps(&mut servers, &mut other), all);
-        assert_eq!((other.to, other.undoing), (Some(BackendId(1)), None));
-    }
-
-    #[test]
-    fn without_a_relay_that_answers_nothing_is_promoted() {
-        let (mut servers, mut plan) = lost();
-        plan.relays[0].seen = Err("no answer".into());
-        assert_eq!(
-            steps_of_undone(&mut servers, &mut plan),
-            [&BEFORE[..2], &["release held transactions"]].concat()
-        );
-        assert!(plan.undoing.unwrap().contains("0 of the 1 relays can be asked"));
-    }
-
-    /// The relay does not answer: no step changes it.
-    fn steps_of_undone(servers: &mut [Server], plan: &mut Plan) -> Vec<&'static str> {
-        let (now, mut told) = (Instant::now(), Vec::new());
-        while let Next::Do(steps) = next(plan, servers, now) {
-            for step in steps {
-                plan.done(&step, now);
-                told.push(step.name());
-            }
-        }
-        told
-    }
-}
+mod tests;
