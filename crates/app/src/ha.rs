@@ -144,7 +144,10 @@ impl Ha {
                 let done = rt::compute(move || lease.promise(&promise, &own)).await;
                 return done.unwrap_or_else(|| Err("the process stops".to_owned()));
             }
-            VipWish::Move { vip, to } => vec![(format!("{PREFERRED}{vip}"), Some(to))],
+            VipWish::Move { vip, to } => {
+                let list = lease.let_in(&to)?.map(|(key, text)| (key.to_owned(), Some(text)));
+                list.into_iter().chain([(format!("{PREFERRED}{vip}"), Some(to))]).collect()
+            }
             VipWish::Freeze => vec![(FROZEN.to_owned(), Some("1".to_owned()))],
             VipWish::Unfreeze => vec![(FROZEN.to_owned(), None)],
             VipWish::Rebalance => {
