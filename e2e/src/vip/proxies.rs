@@ -10,7 +10,9 @@ use rustix::process::Signal;
 use super::callers::Callers;
 use super::clock::{Clock, ensure_log_is_off_by};
 use super::watch::Watch;
-use super::world::{LIMIT, is_reached, signal, start_behind, start_etcd, start_on, virtual_ip};
+use super::world::{
+    LIMIT, admin_section, ask, is_reached, signal, start_behind, start_etcd, start_on, virtual_ip,
+};
 use super::{Case, Row};
 use crate::client::{Client, Login};
 use crate::etcd::{Etcd, Folder};
@@ -20,7 +22,6 @@ use crate::proxy::Proxy;
 use crate::stage::Address;
 
 pub(super) const PORT: u16 = 6446;
-const ADMIN: u16 = 6447;
 /// Of a listener on the virtual IP alone, which one of the proxies does not have at the start.
 const OWN_PORT: u16 = 6448;
 /// Machines: two with proxies, etcd's, the database's.
@@ -111,8 +112,7 @@ impl Proxies {
              [[user]]\nname = \"{}\"\npassword = \"{}\"\n[cluster]\n[[cluster.backend]]\nname = \"db\"\n\
              address = \"{}:{}\"\nrole = \"primary\"\ntrust_server_certificate = true\n\
              [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n\
-             [admin]\naddresses = [\"{}:{ADMIN}\"]\ntls = \"required\"\n[[admin.user]]\nname = \"ops\"\npassword = \"operator-pw\"\nrole = \"admin\"\n\
-             [lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"m{at}\"\nrebalance_after_ms = 500\n{failsafe}\
+             {}[lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"m{at}\"\nrebalance_after_ms = 500\n{failsafe}\
              [[vip]]\nname = \"apps\"\naddresses = [\"{}\", \"fd77::100\"]\n{interface}{door}",
             self.folder.path().display(),
             cluster.app_user,
@@ -121,7 +121,7 @@ impl Proxies {
             server.port,
             cluster.monitor_user,
             cluster.monitor_password,
-            self.machines.address(at),
+            admin_section(self.machines.address(at)),
             self.etcd.endpoint,
             virtual_ip(&self.machines, 100),
         )
@@ -193,11 +193,7 @@ impl Proxies {
 
     /// Asks a proxy's operators' side with an ordinary client.
     pub(super) fn ask(&self, at: usize, statement: &str) -> Result<String> {
-        let mut command = self.machines.enter(at);
-        let host = self.machines.address(at).to_string();
-        command.args(["mariadb", "--no-defaults", "--ssl", "-h", &host, "-P", &ADMIN.to_string(), "-uops"]);
-        command.args(["-poperator-pw", "-N", "-B", "-e", statement]);
-        crate::programs::run(&mut command, LIMIT)?.success()
+        ask(&self.machines, at, statement)
     }
 
     pub(super) fn kill(&mut self, at: usize) {
