@@ -16,7 +16,7 @@ use super::world::{
 use super::{Case, Row};
 use crate::client::{Client, Login};
 use crate::etcd::{Etcd, Folder};
-use crate::machines::Machines;
+use crate::machines::{Machines, Way};
 use crate::poll::until;
 use crate::proxy::Proxy;
 use crate::stage::Address;
@@ -36,6 +36,9 @@ pub(super) const CASES: &[Case<Proxies>] = &[
     Case { name: "VIP FREEZE", is_short: false, run: freeze },
     Case { name: "SIGSTOP", is_short: false, run: hang },
     Case { name: "machine cut off", is_short: false, run: cut_off },
+    Case { name: "nothing comes to the machine", is_short: false, run: hears_nothing },
+    Case { name: "nothing leaves the machine", is_short: false, run: is_not_heard },
+    Case { name: "the machine's cable has a loose contact", is_short: false, run: flaps },
     Case { name: "etcd hangs", is_short: false, run: store_hangs },
     Case { name: "wall clocks step by hours", is_short: false, run: step },
     Case { name: "proxy cannot serve a query", is_short: false, run: unfit },
@@ -332,6 +335,41 @@ fn cut_off(world: &mut Proxies) -> Result<Row> {
     let row = world.has_moved_from(holder, since);
     world.machines.join(holder)?;
     row
+}
+
+/// The store may hear of the holder for longer than the holder of the store.
+fn hears_nothing(world: &mut Proxies) -> Result<Row> {
+    is_cut_one_way(world, Way::In)
+}
+
+fn is_not_heard(world: &mut Proxies) -> Result<Row> {
+    is_cut_one_way(world, Way::Out)
+}
+
+fn is_cut_one_way(world: &mut Proxies, way: Way) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    world.machines.cut_one_way(holder, way)?;
+    let row = world.has_moved_from(holder, since);
+    world.machines.join(holder)?;
+    row
+}
+
+/// The link goes up and down every second for 20 s. Wherever the address is then, it is in one place, and serves.
+fn flaps(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    for _ in 0..10 {
+        for is_in in [false, true] {
+            world.machines.plug(holder, is_in)?;
+            ensure!(world.machines.is_plugged(holder)? == is_in, "the link has not changed");
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+    let gap = world.watches[0].gap_since(since);
+    let moves = world.watches[0].moves_since(since);
+    world.settle()?;
+    Ok(Row { case: "", gap, note: format!("of 20 s; it has come to a machine {moves} times") })
 }
 
 fn store_hangs(world: &mut Proxies) -> Result<Row> {
