@@ -29,6 +29,15 @@ struct One {
     holder: Child,
 }
 
+/// Where packets go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To a machine.
+    In,
+    /// Away from it.
+    Out,
+}
+
 impl Machines {
     /// Makes so many.
     pub(crate) fn make(count: u8) -> Result<Self> {
@@ -108,20 +117,39 @@ impl Machines {
 
     /// Drops every packet that comes to this machine from outside or leaves it. Nobody is told.
     pub(crate) fn cut_off(&self, index: usize) -> Result<()> {
-        let drop = |hook: &str, device: &str| {
-            format!(
-                "add chain inet cut {hook} {{ type filter hook {hook} priority 0; }}; \
-                 add rule inet cut {hook} {device} eth0 drop"
-            )
+        self.cut_one_way(index, Way::In)?;
+        self.cut_one_way(index, Way::Out)
+    }
+
+    /// Drops every packet that goes this way; the others pass.
+    pub(crate) fn cut_one_way(&self, index: usize, way: Way) -> Result<()> {
+        let (hook, device) = match way {
+            Way::In => ("input", "iifname"),
+            Way::Out => ("output", "oifname"),
         };
-        let rules =
-            format!("add table inet cut; {}; {}", drop("input", "iifname"), drop("output", "oifname"));
+        let rules = format!(
+            "add table inet cut; add chain inet cut {hook} {{ type filter hook {hook} priority 0; }}; \
+             add rule inet cut {hook} {device} eth0 drop"
+        );
         self.nft(index, &rules)
     }
 
     /// Takes that back.
     pub(crate) fn join(&self, index: usize) -> Result<()> {
         self.nft(index, "delete table inet cut")
+    }
+
+    /// Pulls its cable out, or plugs it in again.
+    pub(crate) fn plug(&self, index: usize, is_in: bool) -> Result<()> {
+        let number = self.address(index).octets()[2];
+        command(&format!("ip link set d{number}p{index} {}", if is_in { "up" } else { "down" }))
+    }
+
+    /// Whether its interface is connected.
+    pub(crate) fn is_plugged(&self, index: usize) -> Result<bool> {
+        let mut ip = self.enter(index);
+        ip.args(["ip", "-o", "link", "show", "eth0"]);
+        Ok(run(&mut ip, LIMIT)?.success()?.contains("LOWER_UP"))
     }
 
     /// Cuts one machine off from another one alone.

@@ -144,7 +144,10 @@ impl Ha {
                 let done = rt::compute(move || lease.promise(&promise, &own)).await;
                 return done.unwrap_or_else(|| Err("the process stops".to_owned()));
             }
-            VipWish::Move { vip, to } => vec![(format!("{PREFERRED}{vip}"), Some(to))],
+            VipWish::Move { vip, to } => {
+                let list = lease.let_in(&to)?.map(|(key, text)| (key.to_owned(), Some(text)));
+                list.into_iter().chain([(format!("{PREFERRED}{vip}"), Some(to))]).collect()
+            }
             VipWish::Freeze => vec![(FROZEN.to_owned(), Some("1".to_owned()))],
             VipWish::Unfreeze => vec![(FROZEN.to_owned(), None)],
             VipWish::Rebalance => {
@@ -192,7 +195,7 @@ impl Ha {
 /// What the server on this host is used for.
 fn serving(snapshots: &[Arc<Snapshot>], name: &str) -> Option<Serving> {
     let backend = snapshots.iter().find_map(|snapshot| snapshot.named(name))?;
-    (backend.is_up() && !backend.is_offline()).then_some(match backend.role {
+    (backend.is_up() && backend.wish.serves_others()).then_some(match backend.role {
         Role::Primary => Serving::Primary,
         Role::Replica => Serving::Replica,
     })
@@ -331,5 +334,31 @@ fn row(shown: Shown) -> VipRow {
         left: shown.left,
         epoch: shown.epoch,
         error: shown.error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use delphinus_topology::{Health, Member, Wish};
+
+    use super::*;
+
+    /// Clients reach it past the proxy: they are not to lose it before another one has its role.
+    #[test]
+    fn a_server_whose_role_is_about_to_move_serves_until_another_has_it() {
+        let since = Instant::now();
+        let mut snapshot =
+            Snapshot::new(vec![Member { name: "db1".into(), role: Role::Primary, weight: 100 }]);
+        snapshot.backends[0].health = Health::Up { since };
+        let mut serves = |wish| {
+            snapshot.backends[0].wish = wish;
+            serving(&[Arc::new(snapshot.clone())], "db1")
+        };
+        assert_eq!(serves(Wish::Online), Some(Serving::Primary));
+        assert_eq!(serves(Wish::Held { since }), Some(Serving::Primary));
+        assert_eq!(serves(Wish::Offline { since }), None, "an operator wants it out of use");
+        assert_eq!(serves(Wish::GivenUp { since }), None, "it is lost");
     }
 }

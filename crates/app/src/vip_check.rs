@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use delphinus_config::{Config, KillOnMove, LeaseStore, Vip};
+use delphinus_config::{BackendAddress, Config, KillOnMove, LeaseStore, Vip, VipRole};
 use delphinus_lease::{Etcd, Store, boot_now};
 use delphinus_topology::Terms;
-use delphinus_vip::{Finding, check};
+use delphinus_vip::{Finding, check, check_server};
 
 use crate::ha;
 
@@ -30,11 +30,12 @@ pub struct VipFinding {
 /// Looks at all virtual IPs of the configuration; blocks for up to a second for each address. `is_held` says which of them a member of the
 /// cluster has now.
 pub fn check_vips(config: &Config, is_held: impl Fn(&str) -> bool) -> Vec<VipFinding> {
-    let mut found = vec![store(config)];
+    let mut found = store(config);
     for vip in &config.vips {
         for address in &vip.addresses {
             let of_host = check(*address, vip.interface.as_deref(), is_held(&vip.name));
-            found.extend(of_host.into_iter().map(|one| named(vip, *address, one)));
+            let of_server = (vip.role != VipRole::Proxy).then(|| on_server(config, *address)).flatten();
+            found.extend(of_host.into_iter().chain(of_server).map(|one| named(vip, *address, one)));
         }
         found.extend(not_a_backend(config, vip));
         if vip.kill_on_move == KillOnMove::None {
@@ -74,37 +75,82 @@ fn not_a_backend(config: &Config, vip: &Vip) -> Option<VipFinding> {
     })
 }
 
-fn store(config: &Config) -> VipFinding {
+fn store(config: &Config) -> Vec<VipFinding> {
     let advice = match config.lease.store {
         Some(LeaseStore::Group) => {
             "start the group with one primary, and give the user of [lease] its rights: docs/ha.md"
         }
         _ => "start etcd, and mend endpoints, certificates or the user in [lease]",
     };
-    let finding = |is_ok, result| VipFinding {
-        vip: "lease".to_owned(),
-        address: None,
-        check: "lease store",
-        is_ok,
-        result,
-        advice,
-    };
-    match config.lease.store {
-        None => finding(false, "no store is set".to_owned()),
-        Some(LeaseStore::Local) => finding(true, "this process decides alone".to_owned()),
-        Some(LeaseStore::Etcd) => match Etcd::new(ha::etcd(config, terms(config))).and_then(reach) {
-            Ok(took) => finding(true, format!("etcd answers after {} ms", took.as_millis())),
-            Err(why) => finding(false, why),
-        },
-        Some(LeaseStore::Group) => {
-            let group = ha::group(config, terms(config)).map_err(|error| error.to_string());
-            match group.and_then(reach) {
-                Ok(took) => {
-                    finding(true, format!("the group's primary answers after {} ms", took.as_millis()))
+    let finding = |(is_ok, result)| of_lease("lease store", is_ok, result, advice);
+    let found = match config.lease.store {
+        None => (false, "no store is set".to_owned()),
+        Some(LeaseStore::Local) => (true, "this process decides alone".to_owned()),
+        Some(LeaseStore::Etcd) => {
+            let etcd = Etcd::new(ha::etcd(config, terms(config)));
+            match etcd.and_then(|mut etcd| reach(&mut etcd).map(|took| (took, etcd))) {
+                Ok((took, mut etcd)) => {
+                    let answers = (true, format!("etcd answers after {} ms", took.as_millis()));
+                    let more = [lifetime(&mut etcd, config.lease.ttl), clock(&etcd)];
+                    return [finding(answers)].into_iter().chain(more).collect();
                 }
-                Err(why) => finding(false, why),
+                Err(why) => (false, why),
             }
         }
+        Some(LeaseStore::Group) => {
+            let group = ha::group(config, terms(config)).map_err(|error| error.to_string());
+            match group.and_then(|mut group| reach(&mut group)) {
+                Ok(took) => (true, format!("the group's primary answers after {} ms", took.as_millis())),
+                Err(why) => (false, why),
+            }
+        }
+    };
+    vec![finding(found)]
+}
+
+fn of_lease(check: &'static str, is_ok: bool, result: String, advice: &'static str) -> VipFinding {
+    VipFinding { vip: "lease".to_owned(), address: None, check, is_ok, result, advice }
+}
+
+/// etcd gives no lease that is shorter than one and a half of its election time-outs, and then takes longer to forget a holder.
+fn lifetime(etcd: &mut Etcd, asked: Duration) -> VipFinding {
+    let given = etcd.grant(asked);
+    let (is_ok, result) = match &given {
+        Ok(granted) if granted.ttl > asked => {
+            let (asked, given) = (asked.as_secs(), granted.ttl.as_secs());
+            (false, format!("etcd makes {given} s of ttl_s = {asked}: it takes so long to miss a holder"))
+        }
+        Ok(_) => (true, format!("etcd gives the {} s of ttl_s", asked.as_secs())),
+        Err(error) => (false, error.to_string()),
+    };
+    if let Ok(granted) = given {
+        // It ends by itself else.
+        let _ = etcd.end(granted.lease);
+    }
+    let advice = "write a longer ttl_s in [lease], or give etcd a shorter --election-timeout";
+    of_lease("lease time", is_ok, result, advice)
+}
+
+/// Leases go by clocks that nobody sets. Certificates and logs go by the wall clock.
+fn clock(etcd: &Etcd) -> VipFinding {
+    /// An answer says whole seconds, and may have been on its way for one.
+    const APART: Duration = Duration::from_secs(5);
+    let apart = etcd.clocks_apart();
+    let result = match apart {
+        Some(apart) => format!("this host's clock and etcd's are less than {} s apart", apart.as_secs() + 1),
+        None => "etcd does not say what time it is".to_owned(),
+    };
+    let advice = "let NTP set the clocks of this host and of etcd's: certificates and logs go by them";
+    of_lease("clock", apart.is_none_or(|apart| apart <= APART), result, advice)
+}
+
+/// The server on this host has to take clients that come by the address.
+fn on_server(config: &Config, address: IpAddr) -> Option<Finding> {
+    let name = config.lease.local_backend.as_deref()?;
+    let mut backends = config.clusters.iter().flat_map(|cluster| &cluster.backends);
+    match backends.find(|backend| backend.name == name)?.address {
+        BackendAddress::Tcp { port, .. } => Some(check_server(address, port)),
+        BackendAddress::Unix(_) => None,
     }
 }
 
@@ -112,7 +158,7 @@ fn terms(config: &Config) -> Terms {
     Terms { ttl: config.lease.ttl, margin: config.lease.margin }
 }
 
-fn reach(mut store: impl Store) -> Result<Duration, String> {
+fn reach(store: &mut impl Store) -> Result<Duration, String> {
     let began = boot_now();
     store.list().map_err(|error| error.to_string())?;
     Ok(boot_now().since(began))

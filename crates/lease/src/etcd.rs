@@ -37,6 +37,11 @@ impl Etcd {
         Ok(Self { gateway: Gateway::new(settings.access)?, prefix: settings.prefix })
     }
 
+    /// How far this host's wall clock and etcd's were apart when it answered last.
+    pub fn clocks_apart(&self) -> Option<Duration> {
+        self.gateway.clocks_apart()
+    }
+
     fn key(&self, key: &str) -> String {
         STANDARD.encode(format!("{}{key}", self.prefix))
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 use ureq::Agent;
@@ -59,6 +59,8 @@ pub(crate) struct Gateway {
     /// The endpoint that has answered last.
     at: usize,
     token: Option<Zeroizing<String>>,
+    /// How far this host's wall clock and that of the endpoint were apart, by its last answer.
+    apart: Option<Duration>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -90,7 +92,12 @@ impl Gateway {
             .tls_config(tls(&access)?)
             .build()
             .into();
-        Ok(Self { access, agent, at: 0, token: None })
+        Ok(Self { access, agent, at: 0, token: None, apart: None })
+    }
+
+    /// How far this host's wall clock and that of the endpoint were apart when it answered last, in whole seconds.
+    pub(crate) fn clocks_apart(&self) -> Option<Duration> {
+        self.apart
     }
 
     /// Asks one endpoint after the other, within the patience for all of them together.
@@ -163,12 +170,14 @@ impl Gateway {
         }
     }
 
-    fn send(&self, path: &str, body: &Value, until: Instant) -> Result<Value, Failed> {
+    fn send(&mut self, path: &str, body: &Value, until: Instant) -> Result<Value, Failed> {
         let limit = until.saturating_duration_since(Instant::now()).max(LEAST);
-        let endpoint = self.access.endpoints.get(self.at).map_or("", String::as_str);
+        let endpoint = self.access.endpoints.get(self.at).cloned().unwrap_or_default();
         let unreachable = |error: ureq::Error| Failed::Unreachable(format!("{endpoint}: {error}"));
         let request = self.request(path).config().timeout_global(Some(limit)).build();
         let mut answer = request.send(body.to_string()).map_err(unreachable)?;
+        self.apart =
+            answer.headers().get("date").and_then(|date| apart(date.to_str().ok()?, SystemTime::now()));
         let status = answer.status().as_u16();
         let text =
             answer.body_mut().with_config().limit(LONGEST_ANSWER).read_to_string().map_err(unreachable)?;
@@ -187,6 +196,13 @@ impl Gateway {
             _ => Failed::Unreachable(why),
         })
     }
+}
+
+/// How far the date of an answer is from a time.
+fn apart(date: &str, now: SystemTime) -> Option<Duration> {
+    let date = httpdate::parse_http_date(date).ok()?;
+    let apart = now.duration_since(date).or_else(|_| date.duration_since(now)).ok()?;
+    Some(Duration::from_secs(apart.as_secs()))
 }
 
 /// Trusts these authorities, and shows nothing.

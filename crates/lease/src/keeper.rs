@@ -109,7 +109,7 @@ impl Lease {
             let (name, address) = (&peers.settings.member, &peers.settings.address);
             let mut state = shared.state();
             state.wants.insert(format!("reach/{name}"), address.clone());
-            state.promises.begin(boot_now(), settings.terms.ttl);
+            state.promises.begin((boot_now(), settings.terms.ttl), own.as_ref());
         }
         let keeper = Keeper {
             shared: shared.clone(),
@@ -252,7 +252,7 @@ impl Keeper {
             shared.changed.notify_all();
             true
         }));
-        self.left_by_earlier = self.own.as_mut().and_then(OwnFile::read);
+        self.left_by_earlier = self.own.as_ref().and_then(OwnFile::lease);
         while self.wait() {
             let done = self.turn();
             if let Err(error) = done {
@@ -354,6 +354,9 @@ impl Keeper {
         let entries = self.store.list()?;
         let entries = self.take_again(entries)?;
         self.publish(Some((asked, entries)));
+        if let Err(error) = self.remember() {
+            tracing::warn!(%error, "cannot keep the names of members: after a restart without the lease store this one promises nothing");
+        }
         self.listed_at = Some(Instant::now());
         Ok(())
     }

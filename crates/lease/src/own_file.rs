@@ -1,5 +1,6 @@
-//! The number of this process's lease, on disk: a process that starts again in time takes its own lease back, and nothing moves. The
-//! file is locked, so that two processes of one host can never take each other for themselves.
+//! The number of this process's lease, on disk: a process that starts again in time takes its own lease back, and nothing moves. And the
+//! members that it knows, for promises (`keeper/failsafe.rs`). The file is locked, so that two processes of one host can never take each
+//! other for themselves.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -8,12 +9,20 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
+/// Longer than the names of all members can be.
+const MOST: u64 = 16 * 1024;
+
 /// The file, locked for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct OwnFile(File);
+pub(crate) struct OwnFile {
+    file: File,
+    /// 0: none.
+    lease: u64,
+    members: Option<String>,
+}
 
 impl OwnFile {
-    /// Opens and locks it.
+    /// Opens and locks it, and reads what the process before this one has left.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -24,23 +33,48 @@ impl OwnFile {
             }
             error.into()
         })?;
-        Ok(Self(file))
+        let mut text = String::new();
+        // What is not what this writes is nothing.
+        let is_text = (&file).take(MOST).read_to_string(&mut text).is_ok();
+        let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let lease = lines.next().filter(|_| is_text).and_then(|line| line.parse().ok()).unwrap_or_default();
+        let members = lines.next().filter(|_| is_text).map(str::to_owned);
+        Ok(Self { file, lease, members })
     }
 
     /// The lease of the process before this one, if it left any.
-    pub(crate) fn read(&mut self) -> Option<u64> {
-        let mut text = String::new();
-        self.0.rewind().ok()?;
-        // Longer than any number: what is not one is nothing.
-        (&self.0).take(32).read_to_string(&mut text).ok()?;
-        text.trim().parse().ok().filter(|lease| *lease != 0)
+    pub(crate) fn lease(&self) -> Option<u64> {
+        (self.lease != 0).then_some(self.lease)
+    }
+
+    /// The members that it knew, if it has said so.
+    pub(crate) fn members(&self) -> Option<&str> {
+        self.members.as_deref()
     }
 
     /// Keeps a number; 0 for none. A loss costs one TTL of waiting after a crash, and nothing else, so it is not synced.
     pub(crate) fn write(&mut self, lease: u64) -> io::Result<()> {
-        self.0.set_len(0)?;
-        self.0.rewind()?;
-        writeln!(self.0, "{lease}")
+        self.lease = lease;
+        self.save()
+    }
+
+    /// Keeps the names of members. It is not synced either: whoever has waited for this process while its machine started anew has given
+    /// up by then.
+    pub(crate) fn keep_members(&mut self, members: &str) -> io::Result<()> {
+        if self.members.as_deref() == Some(members) {
+            return Ok(());
+        }
+        self.members = Some(members.to_owned());
+        self.save().inspect_err(|_| self.members = None)
+    }
+
+    /// A part of it, after a crash, has no last line.
+    fn save(&mut self) -> io::Result<()> {
+        let mut text = format!("{}\n", self.lease);
+        text.extend(self.members.iter().flat_map(|members| [members.as_str(), "\n"]));
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(text.as_bytes())
     }
 }
 
@@ -49,19 +83,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_kept_and_its_file_is_one_processs() {
+    fn what_is_kept_is_there_again_and_its_file_is_one_processs() {
         let path = std::env::temp_dir().join(format!("delphinus-own-file-{}", std::process::id()));
+        let left = |file: &OwnFile| (file.lease(), file.members().map(str::to_owned));
         let mut file = OwnFile::open(&path).unwrap();
-        assert_eq!(file.read(), None);
+        assert_eq!(left(&file), (None, None));
         file.write(12_345_678_901_234).unwrap();
         file.write(77).unwrap();
-        assert_eq!(file.read(), Some(77));
         assert_eq!(OwnFile::open(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(file);
         let mut again = OwnFile::open(&path).unwrap();
-        assert_eq!(again.read(), Some(77));
+        assert_eq!(left(&again), (Some(77), None));
+        again.keep_members("a,b").unwrap();
         again.write(0).unwrap();
-        assert_eq!(again.read(), None);
+        drop(again);
+        let mut again = OwnFile::open(&path).unwrap();
+        assert_eq!(left(&again), (None, Some("a,b".to_owned())));
+        again.keep_members("").unwrap();
+        drop(again);
+        assert_eq!(left(&OwnFile::open(&path).unwrap()), (None, Some(String::new())));
+        std::fs::write(&path, "77\na,").unwrap();
+        assert_eq!(left(&OwnFile::open(&path).unwrap()), (Some(77), None), "the rest was not written");
         std::fs::remove_file(&path).unwrap();
     }
 }

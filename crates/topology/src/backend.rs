@@ -58,6 +58,12 @@ pub enum Wish {
         /// Since when it is wanted.
         since: Instant,
     },
+    /// The proxy moves its role to another, and new transactions wait for that. It serves on what it serves: what leads to it past the proxy
+    /// stays, too.
+    Held {
+        /// Since when.
+        since: Instant,
+    },
     /// It is lost, and the proxy gives its role to another: the same, and no answer of it is waited for any more, because what it
     /// still acknowledges may be where nobody looks.
     GivenUp {
@@ -70,7 +76,23 @@ impl Wish {
     /// True if no new statement may go there.
     #[inline]
     pub fn is_offline(self) -> bool {
-        matches!(self, Self::Offline { .. } | Self::GivenUp { .. })
+        matches!(self, Self::Offline { .. } | Self::Held { .. } | Self::GivenUp { .. })
+    }
+
+    /// True if whoever comes past the proxy may go on there: nobody wants it out of use.
+    pub fn serves_others(self) -> bool {
+        matches!(self, Self::Online | Self::Held { .. })
+    }
+
+    /// True if it takes the place of one that holds already: it is further from use, or ends that.
+    pub(crate) fn replaces(self, before: Self) -> bool {
+        let rank = |wish| match wish {
+            Self::Online => 0,
+            Self::Held { .. } => 1,
+            Self::Offline { .. } => 2,
+            Self::GivenUp { .. } => 3,
+        };
+        rank(self) > rank(before) || (self == Self::Online && before != self)
     }
 }
 

@@ -300,8 +300,7 @@ fn take_in(
 /// Does what an operator wants; true if that is news. Who wants the same again does not start it over.
 fn obey(backend: &mut Backend, wish: Wish, events: &mut Vec<Event>) -> bool {
     // Whoever waits in a planned move is not to hear what the primary says once it is lost. The other way round that stays so.
-    let is_given_up = matches!((&backend.wish, &wish), (Wish::Offline { .. }, Wish::GivenUp { .. }));
-    let is_news = is_given_up || backend.wish.is_offline() != wish.is_offline();
+    let is_news = wish.replaces(backend.wish);
     if is_news {
         let was_given_up = matches!(backend.wish, Wish::GivenUp { .. });
         backend.wish = wish;

@@ -53,6 +53,35 @@ pub fn check(address: IpAddr, interface: Option<&str>, is_held: bool) -> Vec<Fin
     findings
 }
 
+/// Whether clients reach the server on this host by the address: it has to listen on all addresses, or on this one.
+pub fn check_server(address: IpAddr, port: u16) -> Finding {
+    match sessions::listening_at(port) {
+        Ok(found) => served(address, port, &found),
+        Err(error) => failed(SERVER, &error, "load the kernel's modules inet_diag and tcp_diag"),
+    }
+}
+
+const SERVER: &str = "server listens on the address";
+
+fn served(address: IpAddr, port: u16, found: &[IpAddr]) -> Finding {
+    // What listens on :: takes clients of IPv4, too, unless it was told not to.
+    let takes =
+        |ip: &&IpAddr| **ip == address || (ip.is_unspecified() && (ip.is_ipv6() || address.is_ipv4()));
+    let advice = "set bind_address = * in the server's option file, and start it again";
+    let (is_ok, result, advice) = match (found.iter().find(takes), found) {
+        (Some(ip), _) => (true, format!("the server listens on {ip}, port {port}"), advice),
+        (None, []) => {
+            let advice = "start the server, and set local_backend in [lease] to the one on this host";
+            (false, format!("nothing on this host listens on port {port}"), advice)
+        }
+        (None, all) => {
+            let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+            (false, format!("port {port} is open on {} alone", all.join(", ")), advice)
+        }
+    };
+    Finding { check: SERVER, is_ok, result, advice }
+}
+
 fn failed(check: &'static str, error: &io::Error, advice: &'static str) -> Finding {
     Finding { check, is_ok: false, result: error.to_string(), advice }
 }
@@ -131,5 +160,36 @@ fn free(address: IpAddr, interface: &Interface) -> Finding {
             Finding { check, is_ok: false, result: format!("{} answers for it", mac.join(":")), advice }
         }
         Err(error) => failed(check, &error, advice),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_listens_elsewhere_is_found() {
+        let is_ok = |address: &str, found: &[&str]| {
+            let found: Vec<IpAddr> = found.iter().map(|ip| ip.parse().unwrap()).collect();
+            served(address.parse().unwrap(), 3306, &found).is_ok
+        };
+        assert!(is_ok("10.0.0.100", &["0.0.0.0"]));
+        assert!(is_ok("10.0.0.100", &["::"]));
+        assert!(is_ok("10.0.0.100", &["127.0.0.1", "10.0.0.100"]));
+        assert!(is_ok("fd00::100", &["::"]));
+        assert!(!is_ok("fd00::100", &["0.0.0.0"]));
+        assert!(!is_ok("10.0.0.100", &["10.0.0.1", "127.0.0.1"]));
+        assert!(!is_ok("10.0.0.100", &[]));
+    }
+
+    #[test]
+    fn the_kernel_says_who_listens() {
+        let one = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = one.local_addr().unwrap().port();
+        assert!(check_server([127, 0, 0, 1].into(), port).is_ok);
+        let other = check_server([127, 0, 0, 2].into(), port);
+        assert!(other.result.contains("127.0.0.1 alone"), "{}", other.result);
+        drop(one);
+        assert!(check_server([127, 0, 0, 1].into(), port).result.contains("nothing"));
     }
 }

@@ -24,5 +24,5 @@ mod onward;
 mod sessions;
 
 pub use addresses::{Interface, interfaces};
-pub use check::{Finding, check};
+pub use check::{Finding, check, check_server};
 pub use keeper::{Condition, FROZEN, Health, Keeper, KillOnMove, PREFERRED, Sessions, Settings, Shown, Spec};

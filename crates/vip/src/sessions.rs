@@ -42,27 +42,44 @@ impl Connection {
 /// All connections on an address, but for those that only wait for their end.
 pub(crate) fn on(address: IpAddr) -> io::Result<Vec<Connection>> {
     let mut found = Vec::new();
+    let states = StateFlags::all() - StateFlags::LISTEN - StateFlags::TIME_WAIT - StateFlags::CLOSE;
+    each(&states, |family, state, id| {
+        if id.source_address.to_canonical() == address {
+            found.push(Connection { family, state, id });
+        }
+    })?;
+    Ok(found)
+}
+
+/// The addresses on which a process of this host lets clients in at a port.
+pub(crate) fn listening_at(port: u16) -> io::Result<Vec<IpAddr>> {
+    let mut found = Vec::new();
+    each(&StateFlags::LISTEN, |_, _, id| {
+        if id.source_port == port {
+            found.push(id.source_address.to_canonical());
+        }
+    })?;
+    Ok(found)
+}
+
+fn each(states: &StateFlags, mut found: impl FnMut(u8, u8, SocketId)) -> io::Result<()> {
     // A socket that listens on [::] takes IPv4 clients as mapped addresses.
     for family in [AF_INET, AF_INET6] {
         let socket_id = if family == AF_INET { SocketId::new_v4() } else { SocketId::new_v6() };
-        let states = StateFlags::all() - StateFlags::LISTEN - StateFlags::TIME_WAIT - StateFlags::CLOSE;
         let request = InetRequest {
             family,
             protocol: IPPROTO_TCP,
             extensions: ExtensionFlags::empty(),
-            states,
+            states: states.clone(),
             socket_id,
         };
         list(NETLINK_SOCK_DIAG, SockDiagMessage::InetRequest(request), |message| {
-            if let SockDiagMessage::InetResponse(one) = message
-                && one.header.socket_id.source_address.to_canonical() == address
-            {
-                let state = one.header.state;
-                found.push(Connection { family, state, id: one.header.socket_id });
+            if let SockDiagMessage::InetResponse(one) = message {
+                found(family, one.header.state, one.header.socket_id);
             }
         })?;
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Ends connections on an address, whatever becomes of the others; the first error.

@@ -8,11 +8,12 @@ use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
 use rustix::process::Signal;
 
 use super::watch::Watch;
-use super::world::{LIMIT, signal, start_etcd, start_on, virtual_ip};
+use super::world::{LIMIT, admin_section, ask, signal, start_etcd, start_on, virtual_ip};
 use super::{Case, Row, failsafe, group_store};
 use crate::client::{Client, Login};
 use crate::etcd::{Etcd, Folder};
 use crate::failover::{Servers, tool};
+use crate::failover_account::{failover_account, failover_section};
 use crate::machines::Machines;
 use crate::poll::{eventually, until};
 use crate::programs::run;
@@ -44,6 +45,7 @@ pub(super) const CASES: &[Case<Agents>] = &[
     Case { name: "agents: the write VIP follows the primary", is_short: true, run: switched },
     Case { name: "agents: a planned stop", is_short: true, run: stop },
     Case { name: "agents: a replica dies", is_short: false, run: replica_dies },
+    Case { name: "agents: SWITCHOVER", is_short: true, run: moved_by_agents },
 ];
 
 pub(super) struct Agents {
@@ -56,6 +58,8 @@ pub(super) struct Agents {
     folder: Folder,
     pub(super) primary: usize,
     is_failsafe: bool,
+    /// They move the role themselves, at the word of an operator.
+    moves_role: bool,
 }
 
 impl Agents {
@@ -89,8 +93,17 @@ impl Agents {
         let processes: Vec<u32> = (0..3).map(|at| machines.process(at)).collect();
         let watch = |last: &u8| Watch::begin(IpAddr::V4(virtual_ip(&machines, *last)), processes.clone());
         let watches = VIPS.iter().map(watch).collect();
-        let mut world =
-            Self { watches, processes: Vec::new(), etcd, cluster, machines, folder, primary: 0, is_failsafe };
+        let mut world = Self {
+            watches,
+            processes: Vec::new(),
+            etcd,
+            cluster,
+            machines,
+            folder,
+            primary: 0,
+            is_failsafe,
+            moves_role: false,
+        };
         for at in 0..3 {
             let agent = world.start_agent(at)?;
             world.processes.push(Some(agent));
@@ -119,8 +132,10 @@ impl Agents {
         let (failsafe, door) = if self.is_failsafe { failsafe::options(address) } else { Default::default() };
         let is_group = cluster.flavor == Flavor::Group;
         let topology = if is_group { "group_replication" } else { "read_only" };
+        let failover =
+            if self.moves_role { failover_section(&[]) + &admin_section(address) } else { String::new() };
         let config = format!(
-            "[proxy]\ndata_dir = \"{}/m{at}\"\n[cluster]\ntopology = \"{topology}\"\n{backends}\
+            "[proxy]\ndata_dir = \"{}/m{at}\"\n[cluster]\ntopology = \"{topology}\"\n{backends}{failover}\
              [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n\
              [lease]\n{store}\nmember = \"m{at}\"\nlocal_backend = \"db{at}\"\nrebalance_after_ms = 500\n\
              {failsafe}{}{}{}{door}",
@@ -132,6 +147,11 @@ impl Agents {
             vip(VIPS[2], "replica"),
         );
         start_on(&self.machines, at, self.folder.path(), &config)
+    }
+
+    /// Asks an agent's operators' side with an ordinary client.
+    fn ask(&self, at: usize, statement: &str) -> Result<String> {
+        ask(&self.machines, at, statement)
     }
 
     pub(super) fn was_never_double(&self) -> Result<()> {
@@ -298,6 +318,71 @@ pub(super) fn follows_to(world: &mut Agents, new: usize, since: Instant) -> Resu
             since.elapsed().as_millis()
         ),
     })
+}
+
+/// Asks the agent that may move the role: the others refuse.
+fn ask_actor(machines: &Machines, order: &str) -> Result<String> {
+    let mut last = ask(machines, 0, order);
+    for at in 1..3 {
+        if last.as_ref().is_err_and(|error| format!("{error:#}").contains("acts for this cluster")) {
+            last = ask(machines, at, order);
+        }
+    }
+    last
+}
+
+/// An agent moves the role; clients reach the servers past it. The address stays as long as the old primary has the role, and so does
+/// a transaction that ends in the time that a move gives it.
+fn moved_by_agents(world: &mut Agents) -> Result<Row> {
+    const OPEN: Duration = Duration::from_millis(2_500);
+    let (old, new) = (world.primary, (world.primary + 1) % 3);
+    world.cluster.servers[old].query(&failover_account(world.cluster.flavor))?;
+    world.moves_role = true;
+    for at in 0..3 {
+        world.processes[at] = None;
+        world.processes[at] = Some(world.start_agent(at)?);
+    }
+    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    until(LIMIT, "servers that the role can move to", || {
+        Ok(world.ask(0, "SWITCHOVER CHECK").is_ok_and(|rows| !rows.contains("failed")))
+    })?;
+    let checks = world.ask(0, "SELECT check_name, ok, result FROM vip_checks")?;
+    for (name, count) in [("server listens on the address", 3), ("lease time", 1), ("clock", 1)] {
+        let is_ok = |line: &&str| line.starts_with(&format!("{name}\t1\t"));
+        ensure!(checks.lines().filter(is_ok).count() == count, "{name} is not {count} times in:\n{checks}");
+    }
+    let mut session = world.connect(0)?;
+    session.query("CREATE TABLE IF NOT EXISTS app.held (id INT PRIMARY KEY)")?;
+    session.query("BEGIN")?;
+    session.query("INSERT INTO app.held VALUES (1)")?;
+    let since = Instant::now();
+    let machines = &world.machines;
+    let moved = std::thread::scope(|scope| {
+        let order = format!("SWITCHOVER TO db{new}");
+        let moving = scope.spawn(move || ask_actor(machines, &order));
+        std::thread::sleep(OPEN);
+        let gap = world.watches[0].gap_since(since);
+        let ended = session.query("INSERT INTO app.held VALUES (2)").and_then(|_| session.query("COMMIT"));
+        let moved = moving.join().map_err(|_| anyhow::anyhow!("the command's thread panicked"))?;
+        ended.context("the end of an open transaction")?;
+        ensure!(gap.is_zero(), "the address was nowhere for {gap:?} while the transaction was open");
+        moved.context("SWITCHOVER")
+    });
+    moved?;
+    world.primary = new;
+    until(LIMIT, "all virtual IPs in their new places", || Ok(world.is_placed()))?;
+    let gap = world.watches[0].gap_since(since);
+    ensure!(
+        world.value(0, "SELECT COUNT(*) FROM app.held")? == "2",
+        "the transaction is not on the new primary"
+    );
+    ensure!(world.value(0, "SELECT @@read_only")? == "0", "the write VIP leads to a replica");
+    ensure!(gap < Duration::from_secs(2), "the address was nowhere for {gap:?}");
+    let note = format!(
+        "an open transaction ended first; all placed {} ms after the command",
+        since.elapsed().as_millis()
+    );
+    Ok(Row { case: "", gap, note })
 }
 
 /// An idle session of the server is cut soon, one in a transaction when that has ended.

@@ -10,17 +10,18 @@ use rustix::process::Signal;
 use super::callers::Callers;
 use super::clock::{Clock, ensure_log_is_off_by};
 use super::watch::Watch;
-use super::world::{LIMIT, is_reached, signal, start_behind, start_etcd, start_on, virtual_ip};
+use super::world::{
+    LIMIT, admin_section, ask, is_reached, signal, start_behind, start_etcd, start_on, virtual_ip,
+};
 use super::{Case, Row};
 use crate::client::{Client, Login};
 use crate::etcd::{Etcd, Folder};
-use crate::machines::Machines;
+use crate::machines::{Machines, Way};
 use crate::poll::until;
 use crate::proxy::Proxy;
 use crate::stage::Address;
 
 pub(super) const PORT: u16 = 6446;
-const ADMIN: u16 = 6447;
 /// Of a listener on the virtual IP alone, which one of the proxies does not have at the start.
 const OWN_PORT: u16 = 6448;
 /// Machines: two with proxies, etcd's, the database's.
@@ -35,6 +36,9 @@ pub(super) const CASES: &[Case<Proxies>] = &[
     Case { name: "VIP FREEZE", is_short: false, run: freeze },
     Case { name: "SIGSTOP", is_short: false, run: hang },
     Case { name: "machine cut off", is_short: false, run: cut_off },
+    Case { name: "nothing comes to the machine", is_short: false, run: hears_nothing },
+    Case { name: "nothing leaves the machine", is_short: false, run: is_not_heard },
+    Case { name: "the machine's cable has a loose contact", is_short: false, run: flaps },
     Case { name: "etcd hangs", is_short: false, run: store_hangs },
     Case { name: "wall clocks step by hours", is_short: false, run: step },
     Case { name: "proxy cannot serve a query", is_short: false, run: unfit },
@@ -111,8 +115,7 @@ impl Proxies {
              [[user]]\nname = \"{}\"\npassword = \"{}\"\n[cluster]\n[[cluster.backend]]\nname = \"db\"\n\
              address = \"{}:{}\"\nrole = \"primary\"\ntrust_server_certificate = true\n\
              [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n\
-             [admin]\naddresses = [\"{}:{ADMIN}\"]\ntls = \"required\"\n[[admin.user]]\nname = \"ops\"\npassword = \"operator-pw\"\nrole = \"admin\"\n\
-             [lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"m{at}\"\nrebalance_after_ms = 500\n{failsafe}\
+             {}[lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"m{at}\"\nrebalance_after_ms = 500\n{failsafe}\
              [[vip]]\nname = \"apps\"\naddresses = [\"{}\", \"fd77::100\"]\n{interface}{door}",
             self.folder.path().display(),
             cluster.app_user,
@@ -121,7 +124,7 @@ impl Proxies {
             server.port,
             cluster.monitor_user,
             cluster.monitor_password,
-            self.machines.address(at),
+            admin_section(self.machines.address(at)),
             self.etcd.endpoint,
             virtual_ip(&self.machines, 100),
         )
@@ -193,11 +196,7 @@ impl Proxies {
 
     /// Asks a proxy's operators' side with an ordinary client.
     pub(super) fn ask(&self, at: usize, statement: &str) -> Result<String> {
-        let mut command = self.machines.enter(at);
-        let host = self.machines.address(at).to_string();
-        command.args(["mariadb", "--no-defaults", "--ssl", "-h", &host, "-P", &ADMIN.to_string(), "-uops"]);
-        command.args(["-poperator-pw", "-N", "-B", "-e", statement]);
-        crate::programs::run(&mut command, LIMIT)?.success()
+        ask(&self.machines, at, statement)
     }
 
     pub(super) fn kill(&mut self, at: usize) {
@@ -336,6 +335,41 @@ fn cut_off(world: &mut Proxies) -> Result<Row> {
     let row = world.has_moved_from(holder, since);
     world.machines.join(holder)?;
     row
+}
+
+/// The store may hear of the holder for longer than the holder of the store.
+fn hears_nothing(world: &mut Proxies) -> Result<Row> {
+    is_cut_one_way(world, Way::In)
+}
+
+fn is_not_heard(world: &mut Proxies) -> Result<Row> {
+    is_cut_one_way(world, Way::Out)
+}
+
+fn is_cut_one_way(world: &mut Proxies, way: Way) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    world.machines.cut_one_way(holder, way)?;
+    let row = world.has_moved_from(holder, since);
+    world.machines.join(holder)?;
+    row
+}
+
+/// The link goes up and down every second for 20 s. Wherever the address is then, it is in one place, and serves.
+fn flaps(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    for _ in 0..10 {
+        for is_in in [false, true] {
+            world.machines.plug(holder, is_in)?;
+            ensure!(world.machines.is_plugged(holder)? == is_in, "the link has not changed");
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+    let gap = world.watches[0].gap_since(since);
+    let moves = world.watches[0].moves_since(since);
+    world.settle()?;
+    Ok(Row { case: "", gap, note: format!("of 20 s; it has come to a machine {moves} times") })
 }
 
 fn store_hangs(world: &mut Proxies) -> Result<Row> {

@@ -71,6 +71,11 @@ impl Watch {
         self.changes().iter().find(is_another).map(|(at, _)| at.saturating_duration_since(since))
     }
 
+    /// How often it has come to a machine, since then.
+    pub(super) fn moves_since(&self, since: Instant) -> usize {
+        self.changes().iter().filter(|(at, holder)| *at >= since && holder.is_some()).count()
+    }
+
     /// How long nobody had it, since then.
     pub(super) fn gap_since(&self, since: Instant) -> Duration {
         let changes = self.changes();

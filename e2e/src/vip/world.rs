@@ -15,6 +15,7 @@ use crate::programs::run;
 use crate::proxy::Proxy;
 
 pub(super) const LIMIT: Duration = Duration::from_secs(40);
+const ADMIN: u16 = 6447;
 
 /// One member of etcd on a machine.
 pub(super) fn start_etcd(machines: &Machines, at: usize) -> Result<Etcd> {
@@ -48,6 +49,23 @@ pub(super) fn start_behind(
         file.display().to_string(),
     ]);
     Proxy::start_program(PathBuf::from("nsenter"), arguments.collect(), file.with_extension("log"))
+}
+
+/// The operators' side of a process on a machine with this address.
+pub(super) fn admin_section(address: Ipv4Addr) -> String {
+    format!(
+        "[admin]\naddresses = [\"{address}:{ADMIN}\"]\ntls = \"required\"\n[[admin.user]]\nname = \"ops\"\npassword = \"operator-pw\"\n\
+         role = \"admin\"\n"
+    )
+}
+
+/// Asks it with an ordinary client.
+pub(super) fn ask(machines: &Machines, at: usize, statement: &str) -> Result<String> {
+    let mut command = machines.enter(at);
+    let host = machines.address(at).to_string();
+    command.args(["mariadb", "--no-defaults", "--ssl", "-h", &host, "-P", &ADMIN.to_string(), "-uops"]);
+    command.args(["-poperator-pw", "-N", "-B", "-e", statement]);
+    run(&mut command, LIMIT)?.success()
 }
 
 /// Sends a signal to a process of Delphinus.

@@ -149,6 +149,10 @@ fn state(backend: &Backend, open: u32) -> [Cell; 3] {
             let also = health.or(fault).map(|text| format!("; {text}")).unwrap_or_default();
             [text(word), text(moment(since, now)), text(format!("set OFFLINE by an operator{also}"))]
         }
+        Wish::Held { since } => {
+            let reason = "its role moves, and new transactions wait";
+            [text(state_word(backend, open)), text(moment(since, now)), text(reason)]
+        }
         Wish::GivenUp { since } => {
             [text("maintenance"), text(moment(since, now)), text("it is lost, and another takes its role")]
         }
@@ -162,8 +166,8 @@ fn state(backend: &Backend, open: u32) -> [Cell; 3] {
 /// The word for its state.
 pub(crate) fn state_word(backend: &Backend, open: u32) -> &'static str {
     match backend.wish {
-        Wish::Offline { .. } if open > 0 => "draining",
-        Wish::Offline { .. } | Wish::GivenUp { .. } => "maintenance",
+        Wish::Offline { .. } | Wish::Held { .. } if open > 0 => "draining",
+        Wish::Offline { .. } | Wish::Held { .. } | Wish::GivenUp { .. } => "maintenance",
         Wish::Online => backend.health.as_str(),
     }
 }

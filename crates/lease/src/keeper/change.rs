@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Answered, Keeper};
+use super::{Answered, Keeper, failsafe};
 use crate::store::{Holding, StoreError};
 
 /// Of a key that stays.
@@ -20,6 +20,12 @@ impl Keeper {
     pub(super) fn change_what_stays(&mut self) -> Result<(), StoreError> {
         // Taken one by one: what is left after a mistake is tried in the next turn.
         while let Some(Change { key, value, by, answered }) = { self.shared.state().changes.pop_front() } {
+            if key == failsafe::LIST
+                && let Err(error) = self.remember()
+            {
+                answered(Err(StoreError::Refused(format!("cannot keep the names of members: {error}"))));
+                continue;
+            }
             let done = match (&by, &value) {
                 (Some(by), value) => self.store.write_as(&key, value.as_deref(), by),
                 (None, Some(value)) => self.store.put(&key, value).map(|()| true),

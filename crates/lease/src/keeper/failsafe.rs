@@ -2,15 +2,18 @@
 //! promised. Nothing here is used without `on_store_loss = "failsafe"`.
 //!
 //! Who the members are is a list in the store, written by whoever holds something. A member that is not in it takes nothing over, so
-//! that a holder that cannot see the store need not know of those that have come since.
+//! that a holder that cannot see the store need not know of those that have come since. Whoever has let a member in knows it, also in its
+//! next life, and promises nothing to a holder that does not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::time::Duration;
 
 use delphinus_topology::{BootTime, may_stay};
 
 use super::{Keeper, Lease, State};
 use crate::clock::boot_now;
+use crate::own_file::OwnFile;
 use crate::peers::Promise;
 use crate::store::{Entry, StoreError};
 use crate::view::View;
@@ -20,9 +23,7 @@ const KEPT: &str = "vips/";
 /// Where members are reached, each with its lease.
 const REACH: &str = "reach/";
 /// The members that may take something over.
-const LIST: &str = "failsafe";
-/// Below it: what operators want where.
-const PREFERRED: &str = "preferred/";
+pub(super) const LIST: &str = "failsafe";
 
 /// So many promises are kept; there are not more members.
 const MOST: usize = 64;
@@ -36,6 +37,10 @@ pub(super) struct Promises {
     given: BTreeMap<String, BootTime>,
     /// Who had each key last.
     last: BTreeMap<String, String>,
+    /// The members that the process before this one knew; `None`: nobody knows which. It counts until the store was listed.
+    before: Option<BTreeSet<String>>,
+    /// Members that an operator's word lets in, until the list has them.
+    let_in: BTreeSet<String>,
     /// It was said that this member stays, or cannot.
     pub(super) told: Option<bool>,
 }
@@ -45,11 +50,14 @@ impl Promises {
     pub(super) fn note(&mut self, entries: &BTreeMap<String, Entry>) {
         let held = entries.iter().filter(|(key, entry)| key.starts_with(KEPT) && entry.lease != 0);
         self.last.extend(held.map(|(key, entry)| (key.clone(), entry.value.clone())));
+        let listed = entries.get(LIST).map(|entry| names(&entry.value)).unwrap_or_default();
+        self.let_in.retain(|name| !listed.contains(name));
     }
 
-    /// This process has just started.
-    pub(super) fn begin(&mut self, now: BootTime, ttl: Duration) {
+    /// This process has just started; its own file says whom the one before it knew.
+    pub(super) fn begin(&mut self, (now, ttl): (BootTime, Duration), own: Option<&OwnFile>) {
         self.from = now + ttl;
+        self.before = own.and_then(OwnFile::members).map(names);
     }
 
     fn forbids(&self, key: &str, member: &str, now: BootTime) -> bool {
@@ -67,11 +75,9 @@ pub(super) fn may_take(state: &State, (key, member): (&str, &str), now: BootTime
         return true;
     }
     let list = state.view.entries.get(LIST).map(|entry| names(&entry.value));
+    // What operators want where is no reason: that may be a word of long ago.
     let is_listed = list.is_none_or(|list| list.is_empty() || list.contains(member));
-    let preferred = key.strip_prefix(KEPT).map(|name| format!("{PREFERRED}{name}"));
-    let is_preferred =
-        preferred.and_then(|key| state.view.entries.get(&key)).is_some_and(|entry| entry.value == member);
-    (is_listed || is_preferred) && !state.promises.forbids(key, member, now)
+    is_listed && !state.promises.forbids(key, member, now)
 }
 
 fn names(text: &str) -> BTreeSet<String> {
@@ -85,7 +91,51 @@ fn known(view: &View) -> BTreeSet<String> {
     known
 }
 
+impl State {
+    /// All members that this process knows; an error: it may have known others.
+    fn members(&self) -> Result<BTreeSet<String>, String> {
+        let mut members = known(&self.view);
+        members.extend(self.promises.let_in.iter().cloned());
+        if self.view.listed.is_none() {
+            let before = self.promises.before.as_ref();
+            let before = before.ok_or("it has just started, and has not seen the lease store yet")?;
+            members.extend(before.iter().cloned());
+        }
+        Ok(members)
+    }
+}
+
 impl Lease {
+    /// What has to be written, and where, so that a member may take something at an operator's word. Nothing, if it may already.
+    ///
+    /// # Errors
+    /// Why that is not for this member to say.
+    pub fn let_in(&self, member: &str) -> Result<Option<(&'static str, String)>, String> {
+        let mut state = self.shared.state();
+        let list = state.view.entries.get(LIST).map(|entry| names(&entry.value)).unwrap_or_default();
+        if list.is_empty() || list.contains(member) {
+            return Ok(None);
+        }
+        // Without that option there is nobody who lets others in, and nobody who stays by promises.
+        if state.promises.from != BootTime::default() {
+            if let Some((vip, entry)) = state.view.below(KEPT).find(|(_, entry)| entry.lease != 0) {
+                let holder = &entry.value;
+                return Err(format!(
+                    "{member} is new, and takes nothing over before a holder has let it in: {holder}, which has {vip}, does so; try again"
+                ));
+            }
+            let now = boot_now();
+            if let Some((holder, _)) = state.promises.given.iter().find(|(_, until)| **until > now) {
+                return Err(format!(
+                    "{holder} has lost the lease store, and was promised that nothing is taken over"
+                ));
+            }
+        }
+        state.promises.let_in.insert(member.to_owned());
+        let all: Vec<_> = list.iter().map(String::as_str).chain([member]).collect();
+        Ok(Some((LIST, all.join(","))))
+    }
+
     /// Promises to take nothing over that another member holds, for as long as it asks. Blocks while a key is being taken.
     ///
     /// # Errors
@@ -109,7 +159,7 @@ impl Lease {
         if let Some(key) = promise.keys.iter().find(of_another) {
             return Err(format!("{key} is held by another member"));
         }
-        if let Some(other) = known(&state.view).iter().find(|name| !promise.members.contains(name)) {
+        if let Some(other) = state.members()?.iter().find(|name| !promise.members.contains(name)) {
             return Err(format!("there is a member {other}, too"));
         }
         let now = boot_now();
@@ -145,16 +195,36 @@ impl Keeper {
             return Ok(());
         }
         self.listed.extend(there.iter().map(|name| (*name).to_owned()));
+        if let Err(error) = self.remember() {
+            tracing::warn!(%error, "cannot keep the names of members: no new one is let in");
+            return Ok(());
+        }
         self.store.put(LIST, &text)?;
         self.listed = there.iter().map(|name| (*name).to_owned()).collect();
         Ok(())
+    }
+
+    /// Keeps on disk which members this process knows: its next life may be asked for a promise before it has seen the store.
+    pub(super) fn remember(&mut self) -> io::Result<()> {
+        let (Some(own), true) = (&mut self.own, self.peers.is_some()) else { return Ok(()) };
+        let state = self.shared.state();
+        if state.view.listed.is_none() {
+            return Ok(());
+        }
+        let mut members = known(&state.view);
+        members.extend(state.promises.let_in.iter().chain(&self.listed).cloned());
+        drop(state);
+        own.keep_members(&members.into_iter().collect::<Vec<_>>().join(","))
     }
 
     /// The store does not answer: asks all members, and stays if all of them promise.
     pub(super) fn ask_to_stay(&mut self) {
         let Some(peers) = &self.peers else { return };
         let now = boot_now();
-        let view = self.shared.state().view.clone();
+        let (view, let_in) = {
+            let state = self.shared.state();
+            (state.view.clone(), state.promises.let_in.clone())
+        };
         let own = peers.settings.member.clone();
         let keys: Vec<_> = view
             .below(KEPT)
@@ -165,7 +235,7 @@ impl Keeper {
             return;
         }
         let mut members = known(&view);
-        members.extend(self.listed.iter().cloned());
+        members.extend(self.listed.iter().cloned().chain(let_in));
         let others: BTreeSet<_> = members.iter().filter(|name| **name != own).cloned().collect();
         let reach = |name: &String| {
             let address = view.entries.get(&format!("{REACH}{name}"));

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::local::Local;
+use crate::peers::Promise;
 use crate::store::{Claimed, Granted};
 
 /// A store of which tests say what it does not do.
@@ -91,8 +92,27 @@ const TERMS: Terms = Terms { ttl: Duration::from_secs(3), margin: Duration::from
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn start(store: &Shaky, failsafe: Option<Failsafe>) -> Lease {
-    let settings = Settings { terms: TERMS, own_file: None, failsafe };
+    start_with(store, failsafe, None)
+}
+
+fn start_with(store: &Shaky, failsafe: Option<Failsafe>, own_file: Option<PathBuf>) -> Lease {
+    let settings = Settings { terms: TERMS, own_file, failsafe };
     Lease::start(&settings, Box::new(store.clone())).unwrap()
+}
+
+fn member(name: &str) -> Failsafe {
+    Failsafe {
+        member: name.into(),
+        address: "http://127.0.0.1:1".into(),
+        token: zeroize::Zeroizing::new(String::new()),
+        ca: None,
+    }
+}
+
+/// What a holder asks.
+fn promise(holder: &str, members: &[&str]) -> Promise {
+    let members = members.iter().map(ToString::to_string).collect();
+    Promise { holder: holder.into(), ttl: TERMS.ttl, keys: vec!["vips/apps".into()], members }
 }
 
 /// Waits for something in the view.
@@ -114,20 +134,85 @@ fn holds(key: &'static str) -> impl Fn(&View) -> bool {
 
 #[test]
 fn a_member_that_has_just_started_takes_no_address_for_one_ttl() {
-    let failsafe = Failsafe {
-        member: "a".into(),
-        address: "http://127.0.0.1:1".into(),
-        token: zeroize::Zeroizing::new(String::new()),
-        ca: None,
-    };
     let begun = Instant::now();
-    let lease = start(&Shaky::default(), Some(failsafe));
+    let lease = start(&Shaky::default(), Some(member("a")));
     lease.want("vips/write", "a");
     lease.want("actor/main", "a");
     until(&lease, holds("actor/main"));
     assert!(lease.view().held("vips/write").is_none(), "its predecessor may have promised it");
     until(&lease, holds("vips/write"));
     assert!(begun.elapsed() >= TERMS.ttl, "{:?}", begun.elapsed());
+}
+
+/// A holder that cannot see the store stays by the promises of those that the list had; this one it does not know.
+#[test]
+fn a_wish_of_long_ago_lets_nobody_take_what_another_may_keep() {
+    let entry = |(key, value): (&str, &str)| {
+        (key.to_owned(), Entry { key: key.into(), value: value.into(), lease: 0, epoch: 1 })
+    };
+    let mut state = State::default();
+    let view = |list| {
+        let mut view = View::default();
+        view.entries = [("preferred/apps", "w"), ("failsafe", list)].map(entry).into();
+        Arc::new(view)
+    };
+    state.view = view("x,y");
+    assert!(!failsafe::may_take(&state, ("vips/apps", "w"), boot_now()));
+    assert!(failsafe::may_take(&state, ("vips/apps", "x"), boot_now()));
+    assert!(failsafe::may_take(&state, ("actor/main", "w"), boot_now()), "that is no address");
+    state.view = view("w,x,y");
+    assert!(failsafe::may_take(&state, ("vips/apps", "w"), boot_now()));
+}
+
+#[test]
+fn an_operators_word_lets_a_member_in_where_no_holder_can() {
+    let store = Shaky::default();
+    store.set(|told| {
+        told.keys.put("failsafe", "x,y").unwrap();
+        let lease = told.keys.grant(TERMS.ttl).unwrap().lease;
+        told.keys.claim("vips/apps", "x", lease).unwrap();
+    });
+    let lease = start(&store, Some(member("y")));
+    let view = until(&lease, |view| view.entries.contains_key("vips/apps"));
+    assert_eq!(lease.let_in("x"), Ok(None), "it is in");
+    assert!(lease.let_in("w").unwrap_err().contains("x, which has apps"));
+    store.set(|told| told.keys.release("vips/apps", view.entries["vips/apps"].epoch).unwrap());
+    until(&lease, |view| !view.entries.contains_key("vips/apps"));
+    lease.promise(&promise("x", &["x", "y"]), "y").unwrap();
+    assert!(
+        lease.let_in("w").unwrap_err().contains("was promised"),
+        "x stays by that word, and does not know w"
+    );
+    thread::sleep(TERMS.ttl);
+    assert_eq!(lease.let_in("w"), Ok(Some(("failsafe", "x,y,w".to_owned()))));
+    let refused = lease.promise(&promise("x", &["x", "y"]), "y").unwrap_err();
+    assert!(refused.contains("a member w"), "{refused}");
+    lease.promise(&promise("x", &["w", "x", "y"]), "y").unwrap();
+}
+
+/// It has let a member in, and starts again where it does not see the store. The holder asks it, and does not know of that.
+#[test]
+fn what_a_member_knew_counts_after_a_restart_without_the_store() {
+    let path = std::env::temp_dir().join(format!("delphinus-members-{}", std::process::id()));
+    let store = Shaky::default();
+    store.set(|told| {
+        let lease = told.keys.grant(TERMS.ttl).unwrap().lease;
+        told.keys.claim("reach/w", "http://127.0.0.1:1", lease).unwrap();
+    });
+    let lease = start_with(&store, Some(member("x")), Some(path.clone()));
+    lease.want("vips/other", "x");
+    until(&lease, |view| view.entries.get("failsafe").is_some_and(|list| list.value == "w,x"));
+    drop(lease);
+    store.set(|told| told.is_gone = true);
+    let again = start_with(&store, Some(member("x")), Some(path.clone()));
+    let refused = again.promise(&promise("y", &["x", "y"]), "x").unwrap_err();
+    assert!(refused.contains("a member w"), "{refused}");
+    again.promise(&promise("y", &["w", "x", "y"]), "x").unwrap();
+    drop(again);
+    std::fs::remove_file(&path).unwrap();
+    let without = start(&store, Some(member("x")));
+    let refused = without.promise(&promise("y", &["x", "y"]), "x").unwrap_err();
+    assert!(refused.contains("has not seen the lease store"), "{refused}");
 }
 
 #[test]

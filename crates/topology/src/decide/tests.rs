@@ -222,6 +222,34 @@ fn an_operator_takes_a_backend_out_of_use_and_its_health_goes_on_by_itself() {
 }
 
 #[test]
+fn one_that_is_held_for_a_move_still_serves_others() {
+    let mut bench = Bench::new(1);
+    bench.probe(0, answered(false));
+    bench.probe(1, answered(true));
+    let at = bench.now;
+    let say = |bench: &mut Bench, wish| {
+        let said = bench.see(Observation::Wish { backend: BackendId(0), at, wish });
+        let backend = &bench.snapshot.backends[0];
+        (said.len(), backend.is_offline(), backend.wish.serves_others())
+    };
+    let (held, offline) = (Wish::Held { since: at }, Wish::Offline { since: at });
+    assert_eq!(say(&mut bench, held), (1, true, true));
+    assert_eq!(say(&mut bench, held), (0, true, true));
+    bench.probe(0, answered(true));
+    assert_eq!(
+        bench.snapshot.backends[0].role,
+        Role::Primary,
+        "it has the role until another one takes writes"
+    );
+    assert_eq!(say(&mut bench, Wish::Online), (1, false, true));
+    assert_eq!(say(&mut bench, held), (1, true, true));
+    assert_eq!(say(&mut bench, offline), (1, true, false), "an operator wants it out of use meanwhile");
+    assert_eq!(say(&mut bench, held), (0, true, false), "that counts, not the move");
+    assert_eq!(say(&mut bench, Wish::GivenUp { since: at }), (1, true, false));
+    assert_eq!(say(&mut bench, Wish::Online), (1, false, true));
+}
+
+#[test]
 fn one_that_the_proxies_have_replaced_is_never_the_primary_until_it_has_given_up() {
     let mut bench = Bench::new(1);
     bench.settings.kind = Kind::ReadOnly;

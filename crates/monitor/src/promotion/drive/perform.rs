@@ -156,7 +156,7 @@ impl Driver {
     /// The proxy's own sessions: new transactions wait, or go on.
     pub(super) async fn hold(&self, step: &Step) -> Result<String, String> {
         let (on, wish) = match step {
-            Step::Hold(on) => (*on, Wish::Offline { since: rt::now() }),
+            Step::Hold(on) => (*on, Wish::Held { since: rt::now() }),
             Step::GiveUp(on) => (*on, Wish::GivenUp { since: rt::now() }),
             Step::Release(on) => (*on, Wish::Online),
             _ => return Ok(String::new()),
