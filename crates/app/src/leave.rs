@@ -62,6 +62,10 @@ impl Leave for OfCluster {
         }
     }
 
+    fn others_after(&self) -> Duration {
+        self.lease().ok().flatten().map_or(Duration::ZERO, |lease| lease.ttl())
+    }
+
     fn put<'a>(&'a self, key: &'a str, text: Option<&'a str>) -> LeaveTold<'a, ()> {
         let lease = match self.lease() {
             Ok(Some(lease)) => lease,

@@ -50,6 +50,7 @@ pub type Heard = Box<dyn Fn() + Send>;
 pub struct Lease {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    ttl: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -127,7 +128,12 @@ impl Lease {
             has_failed: false,
         };
         let thread = thread::Builder::new().name("lease".into()).spawn(move || keeper.run())?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread), ttl: settings.terms.ttl })
+    }
+
+    /// So long after this process has died its keys are free.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
     }
 
     /// How the store looked last.

@@ -302,10 +302,11 @@ fn obey(backend: &mut Backend, wish: Wish, events: &mut Vec<Event>) -> bool {
     // Whoever waits in a planned move is not to hear what the primary says once it is lost. The other way round that stays so.
     let is_news = wish.replaces(backend.wish);
     if is_news {
-        let was_given_up = matches!(backend.wish, Wish::GivenUp { .. });
+        // What it has said last may be from before the move closed it: it counts for nothing until it says that it is read-only.
+        let was_by_move = matches!(backend.wish, Wish::Held { .. } | Wish::GivenUp { .. });
         backend.wish = wish;
         events.push(Event::Wished { backend: backend.id, wish });
-        if !wish.is_offline() && !was_given_up {
+        if !wish.is_offline() && !was_by_move {
             // An operator who takes it back has looked at it: it counts like any other again.
             (backend.tally.deposed, backend.tally.replaced) = (None, None);
         }

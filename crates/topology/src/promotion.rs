@@ -36,7 +36,7 @@ mod relay;
 mod standing;
 mod step;
 
-pub use again::{SeenOpen, has_started_again, may_reopen};
+pub use again::{Runs, may_reopen};
 pub use candidate::{Choice, choose, choose_next, unfit};
 pub use check::{Check, Verdict as CheckVerdict, checks};
 pub use detect::{Alert, Detection, Loss};

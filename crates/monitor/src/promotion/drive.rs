@@ -8,6 +8,7 @@ mod lost;
 mod others;
 mod perform;
 mod telling;
+mod unfinished;
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
 use delphinus_topology::promotion::{
-    Alert, Check, CheckVerdict, Detection, Move, Next, OnLoss, Plan, Proof, Relay, SeenOpen, Server, Waiting,
+    Alert, Check, CheckVerdict, Detection, Move, Next, OnLoss, Plan, Proof, Relay, Runs, Server, Waiting,
     Wanted, checks, choose_next, next,
 };
 use delphinus_topology::{BackendId, Kind};
@@ -71,10 +72,12 @@ pub(super) struct Driver {
     owes_relays: bool,
     /// What has been said of servers that may not come back.
     refused: Vec<(BackendId, Arc<str>)>,
-    /// When the primary took writes last.
-    seen_open: Option<SeenOpen>,
+    /// What was seen of the primary's process.
+    runs: Runs,
     /// When the proxy may try again by itself what has not come to its end.
     again: Option<Instant>,
+    /// Who is to have the role by a move that has come to no end: its journal is kept.
+    unfinished: Option<BackendId>,
     /// What the proxies have agreed on.
     agreed: agreed::Agreed,
     /// A move of another proxy.
@@ -113,8 +116,9 @@ impl Driver {
             replaced: Vec::new(),
             owes_relays: false,
             refused: Vec::new(),
-            seen_open: None,
+            runs: Runs::default(),
             again: None,
+            unfinished: None,
             agreed: agreed::Agreed::default(),
             along: None,
             others: others::Others::default(),
@@ -226,7 +230,7 @@ impl Driver {
         let (set, mut servers, from, wanted) = self.sides(to).await?;
         self.add_rights(&mut servers).await;
         let to = wanted.to.ok_or_else(|| "no replica can take the role".to_owned())?;
-        let detection = set.patience + self.settings.timeout();
+        let detection = set.patience + self.settings.timeout() + self.parts.leave.others_after();
         let relays = self.look_at_relays(&set).await;
         let (from, to) = (find(&servers, from)?, find(&servers, to)?);
         let found = checks(from, to, (&servers, &relays), detection);
@@ -273,7 +277,8 @@ impl Driver {
         servers: &[Server],
         (set, by): (PromotionSettings, String),
     ) -> Result<Told, String> {
-        self.acting = Some(self.parts.leave.permit()?.epoch);
+        let (permit, before) = self.may_begin(&mut plan).await?;
+        self.acting = Some(permit.epoch);
         self.owes_relays |= plan.kind == Move::Failover && !set.relays.is_empty();
         let began = rt::now();
         let name = |id: BackendId| servers.iter().find(|one| one.id == id).map(|one| one.name.to_string());
@@ -287,24 +292,15 @@ impl Driver {
         // What an earlier actor has begun is not refused: a server may be closed, and nobody would open one again.
         let may_begin =
             if plan.is_begun { Ok(()) } else { self.hook(Moment::Before, &plan, (&set, began)).await };
-        let ended = match may_begin {
+        let mut ended = match may_begin {
             Ok(()) => self.follow(&mut plan, (&set, began)).await,
             Err(why) => Err(format!("nothing was changed: {why}")),
         };
-        if self.may_go_on().is_ok() {
-            if let Some(step) = plan.owes().filter(|_| ended.is_err())
-                && let Err(why) = self.hold(&step).await
-            {
-                warn!(why, "transactions that wait cannot go on");
-            }
-            self.keep(None).await;
-        } else {
-            self.leave_to_another(&plan);
-        }
+        self.settle((&plan, before), servers, &mut ended).await;
         if plan.undoing.is_none() {
             // Another primary: what was seen of the old one says nothing of it.
             self.proof.forget();
-            self.seen_open = None;
+            self.runs = Runs::default();
         } else if plan.kind == Move::Failover {
             // It knows what replicas had before they were told to follow another one.
             self.proof = plan.proof.clone();
@@ -314,6 +310,11 @@ impl Driver {
             if !self.replaced.contains(&plan.from) {
                 self.replaced.push(plan.from);
             }
+            self.watched = plan.to;
+            self.note_failover(&by).await;
+        }
+        // All proxies know who has the role now, also if it could not be opened yet, or is away before the monitor has seen it.
+        if plan.is_opening && plan.to.is_some() && self.agreed_primary() == plan.to {
             self.watched = plan.to;
         }
         let told = self.end(&plan, &ended, number);

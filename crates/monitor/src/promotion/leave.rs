@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An answer that may take its time. An error says why there is none.
 pub type Told<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + 'a>>;
@@ -26,6 +26,11 @@ pub trait Leave {
     /// # Errors
     /// Why this process has none.
     fn permit(&self) -> Result<Permit, String>;
+
+    /// So long after this process has died nobody else acts; zero: there is nobody else.
+    fn others_after(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Keeps a text under a key, for whoever acts next; `None` removes it. The text is small, and holds no secret.
     fn put<'a>(&'a self, key: &'a str, text: Option<&'a str>) -> Told<'a, ()>;

@@ -249,6 +249,30 @@ fn one_that_is_held_for_a_move_still_serves_others() {
     assert_eq!(say(&mut bench, Wish::Online), (1, false, true));
 }
 
+/// The look that told "takes writes" began before the move closed it. A second writer for a moment would stop all writes.
+#[test]
+fn what_a_former_primary_has_said_before_it_was_closed_contests_no_move() {
+    let mut bench = Bench::new(1);
+    bench.probe(0, answered(false));
+    bench.probe(1, answered(true));
+    let at = bench.now;
+    let say = |bench: &mut Bench, wish| {
+        bench.see(Observation::Wish { backend: BackendId(0), at, wish });
+    };
+    say(&mut bench, Wish::Held { since: at });
+    bench.probe(1, answered(false));
+    assert_eq!(bench.snapshot.primary().map(|one| one.id), Some(BackendId(1)));
+    say(&mut bench, Wish::Online);
+    assert_eq!(
+        bench.snapshot.primary().map(|one| one.id),
+        Some(BackendId(1)),
+        "the move is over, and that counts"
+    );
+    bench.probe(0, answered(true));
+    assert_eq!(bench.snapshot.primary().map(|one| one.id), Some(BackendId(1)));
+    assert!(bench.snapshot.backends[0].tally.deposed.is_none());
+}
+
 #[test]
 fn one_that_the_proxies_have_replaced_is_never_the_primary_until_it_has_given_up() {
     let mut bench = Bench::new(1);

@@ -10,12 +10,15 @@ use crate::backend::BackendId;
 /// Servers tell whole seconds.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// So long after its start a server counts as one that has just started, where nobody has seen it before.
+/// So long after its start a server counts as one that has just started, where it was missed before.
 const YOUNG: Duration = Duration::from_mins(10);
+
+/// The same where nobody has missed it: it may have taken writes since, and been closed by somebody.
+const JUST_STARTED: Duration = Duration::from_mins(1);
 
 /// When a primary was seen to take writes last, and for how long it had run then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SeenOpen {
+struct SeenOpen {
     id: BackendId,
     at: Instant,
     uptime: Duration,
@@ -23,7 +26,7 @@ pub struct SeenOpen {
 
 impl SeenOpen {
     /// It takes writes now.
-    pub fn of(server: &Server, at: Instant) -> Option<Self> {
+    fn of(server: &Server, at: Instant) -> Option<Self> {
         let own = server.standing().filter(|_| server.is_open())?;
         Some(Self { id: server.id, at, uptime: own.uptime })
     }
@@ -33,13 +36,41 @@ impl SeenOpen {
     }
 }
 
-/// True if `server` answers and is another process than the one that was seen to take writes: nobody has closed that one. One that was
-/// not seen counts if all proxies have agreed on it, and it has just started.
-pub fn has_started_again(seen: Option<SeenOpen>, server: &Server, is_agreed: bool, now: Instant) -> bool {
-    let Some(own) = server.standing() else { return false };
-    match seen.filter(|seen| seen.id == server.id) {
-        Some(seen) => seen.has_ended(own, now),
-        None => is_agreed && own.uptime < YOUNG,
+/// What was seen of a primary.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Runs {
+    open: Option<SeenOpen>,
+    /// Somebody has closed this one while it ran. It stays so until somebody opens it, also when it has started again meanwhile.
+    closed: Option<BackendId>,
+    /// This one did not answer.
+    away: Option<BackendId>,
+}
+
+impl Runs {
+    /// Takes in what it said, or that it did not answer.
+    pub fn note(&mut self, server: &Server, now: Instant) {
+        let Some(own) = server.standing() else {
+            self.away = Some(server.id);
+            return;
+        };
+        if let Some(open) = SeenOpen::of(server, now) {
+            *self = Self { open: Some(open), ..Self::default() };
+        } else if self.open.is_some_and(|seen| seen.id == server.id && !seen.has_ended(own, now)) {
+            self.closed = Some(server.id);
+        }
+    }
+
+    /// True if `server` answers and is another process than the one that was seen to take writes: nobody has closed that one. One that
+    /// was not seen counts if all proxies have agreed on it, and it has just started.
+    pub fn has_started_again(&self, server: &Server, is_agreed: bool, now: Instant) -> bool {
+        let Some(own) = server.standing().filter(|_| self.closed != Some(server.id)) else { return false };
+        match self.open.filter(|seen| seen.id == server.id) {
+            Some(seen) => seen.has_ended(own, now),
+            None => {
+                let young = if self.away == Some(server.id) { YOUNG } else { JUST_STARTED };
+                is_agreed && own.uptime < young
+            }
+        }
     }
 }
 
@@ -88,17 +119,37 @@ mod tests {
     #[test]
     fn one_that_somebody_has_closed_has_not_started_again() {
         let now = Instant::now();
-        let seen = SeenOpen::of(&primary(true, 100), now);
-        let again = |uptime_s, after| {
-            has_started_again(seen, &primary(false, uptime_s), true, now + Duration::from_secs(after))
+        let mut runs = Runs::default();
+        runs.note(&primary(true, 100), now);
+        let again = |runs: Runs, uptime_s, after| {
+            runs.has_started_again(&primary(false, uptime_s), true, now + Duration::from_secs(after))
         };
-        assert!(!again(102, 2), "another proxy moves its role, and has ended all sessions there");
-        assert!(!again(101, 2), "seconds are rounded");
-        assert!(again(1, 5) && again(200, 300), "it has been away since");
-        // Nobody has seen it before.
-        let unseen = |uptime_s, is_agreed| has_started_again(None, &primary(false, uptime_s), is_agreed, now);
-        assert!(unseen(30, true) && !unseen(30, false) && !unseen(3_600, true));
-        assert_eq!(SeenOpen::of(&primary(false, 1), now), None);
+        assert!(!again(runs, 102, 2), "another proxy moves its role, and has ended all sessions there");
+        assert!(!again(runs, 101, 2), "seconds are rounded");
+        assert!(again(runs, 1, 5) && again(runs, 200, 300), "it has been away since");
+        // Somebody has closed it, and it has started again after that.
+        let mut closed = runs;
+        closed.note(&primary(false, 102), now + Duration::from_secs(2));
+        assert!(!again(closed, 1, 5));
+        closed.note(&primary(true, 2), now + Duration::from_secs(6));
+        assert!(again(closed, 1, 60), "it was opened meanwhile");
+    }
+
+    #[test]
+    fn one_that_nobody_has_seen_is_opened_only_if_it_has_just_started() {
+        let now = Instant::now();
+        let mut runs = Runs::default();
+        let unseen = |runs: Runs, uptime_s, is_agreed| {
+            runs.has_started_again(&primary(false, uptime_s), is_agreed, now)
+        };
+        assert!(unseen(runs, 30, true) && !unseen(runs, 30, false));
+        assert!(!unseen(runs, 300, true), "somebody may have closed it since");
+        let mut away = primary(false, 1);
+        away.seen = Err("no answer".into());
+        runs.note(&away, now);
+        assert!(unseen(runs, 300, true) && !unseen(runs, 3_600, true));
+        runs.note(&primary(false, 1), now);
+        assert!(unseen(runs, 300, true), "it was closed when it was seen first");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use super::plan::{Limits, Move, OnLoss, Part, Plan, Wanted};
 use super::standing::{AsSource, Server};
 use crate::backend::BackendId;
 
+/// The text stays small: of more events none is named, and another actor goes by what it has seen itself.
+const MOST_EVENTS: usize = 200;
+
 /// A text that is no journal of a move, or that names a backend that there is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadJournal(pub String);
@@ -35,6 +38,9 @@ impl Plan {
         if self.is_opening {
             line("opening", "yes");
         }
+        if self.has_closed {
+            line("closed", "yes");
+        }
         if self.is_group {
             line("group", "yes");
         }
@@ -52,6 +58,10 @@ impl Plan {
         }
         if let Some(relayed) = &self.relayed {
             line("relayed", &relayed.to_string());
+        }
+        if let Some(events) = self.events.as_ref().filter(|events| events.len() <= MOST_EVENTS) {
+            line("events", &events.len().to_string());
+            events.iter().for_each(|event| line("event", event));
         }
         if let Some(parts) = &self.semi_sync {
             line("semi_sync", &parts.map(|part| written(&part)).join(","));
@@ -85,6 +95,7 @@ impl Plan {
         plan.to = value("to").map(backend).transpose()?;
         plan.undoing = value("undoing").map(Arc::from);
         plan.is_opening = value("opening").is_some();
+        plan.has_closed = value("closed").is_some();
         plan.is_group = value("group").is_some();
         plan.is_begun = true;
         let frozen = value("frozen").map(GtidSet::parse).transpose();
@@ -96,6 +107,8 @@ impl Plan {
         plan.old = value("old").map(Arc::from);
         let relayed = value("relayed").map(GtidSet::parse).transpose();
         plan.relayed = relayed.map_err(|_| bad("its GTIDs make no sense"))?.map(Arc::new);
+        let events = pairs.iter().filter(|(known, _)| *known == "event");
+        plan.events = value("events").map(|_| events.map(|(_, name)| Arc::from(*name)).collect());
         if let Some(parts) = value("semi_sync") {
             let parts: Option<Vec<_>> = parts.split(',').map(read).collect();
             let parts = parts.and_then(|parts| <[Part; 2]>::try_from(parts).ok());
@@ -141,11 +154,12 @@ mod tests {
         let servers = [server(0), server(1), server(2)];
         let wanted = Wanted { to: Some(BackendId(2)), on_loss: OnLoss::Proceed, ..Wanted::default() };
         let mut plan = Plan::new(Move::Switchover, BackendId(0), wanted, Limits::default());
-        plan.is_opening = true;
+        (plan.is_opening, plan.has_closed) = (true, true);
         plan.frozen = Some(Arc::new(GtidSet::parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5").unwrap()));
         let source = AsSource { count: 2, timeout: Duration::from_secs(9), is_lossless: true };
         plan.semi_sync = Some([(Some(source), false), (None, true)]);
         plan.undoing = Some("two\nlines".into());
+        plan.events = Some(["app.purge".into(), "app.a=b".into()].into());
         plan.fence = Some(2);
         plan.waited =
             Some(AsSource { count: 1, timeout: Duration::from_millis(u64::MAX), is_lossless: true });
@@ -155,7 +169,8 @@ mod tests {
         let read = Plan::of_journal(&text, &servers, Limits::default()).unwrap();
         assert_eq!((read.kind, read.from, read.to), (plan.kind, plan.from, plan.to));
         assert_eq!((read.is_opening, &read.frozen, read.semi_sync), (true, &plan.frozen, plan.semi_sync));
-        assert_eq!(read.waited, plan.waited);
+        assert!(read.has_closed, "it is opened again when the move is undone");
+        assert_eq!((read.waited, &read.events), (plan.waited, &plan.events));
         assert_eq!((read.fence, &read.old, &read.relayed), (Some(2), &plan.old, &plan.relayed));
         assert_eq!(read.undoing.as_deref(), Some("two lines"));
         assert_eq!(read.journal(&servers), text);

@@ -12,6 +12,8 @@ pub struct Known {
     pub primary: Option<String>,
     /// Who was replaced by a failover and has not been seen to follow since.
     pub replaced: Vec<String>,
+    /// When a failover was done by a proxy itself, in seconds since 1970: none of them does the next one for a while.
+    pub failover_at: Option<u64>,
 }
 
 impl Known {
@@ -24,7 +26,13 @@ impl Known {
         replaced.sort();
         replaced.dedup();
         replaced.truncate(MOST);
-        Self { primary: Some(name.to_owned()), replaced }
+        Self { primary: Some(name.to_owned()), replaced, failover_at: self.failover_at }
+    }
+
+    /// A proxy has done a failover by itself; `None`: an operator has looked at it since.
+    #[must_use]
+    pub fn failed_over(&self, at: Option<u64>) -> Self {
+        Self { failover_at: at, ..self.clone() }
     }
 
     /// `name` follows the primary, or an operator has said that it counts again.
@@ -39,7 +47,8 @@ impl Known {
     pub fn text(&self) -> String {
         let primary = self.primary.iter().map(|name| ("primary", name));
         let lines = primary.chain(self.replaced.iter().map(|name| ("replaced", name)));
-        let lines: Vec<_> = lines.map(|(key, name)| format!("{key}={}", name.replace('\n', " "))).collect();
+        let lines = lines.map(|(key, name)| format!("{key}={}", name.replace('\n', " ")));
+        let lines: Vec<_> = lines.chain(self.failover_at.map(|at| format!("failover_at={at}"))).collect();
         lines.join("\n")
     }
 
@@ -50,6 +59,7 @@ impl Known {
         Self {
             primary: named("primary").next().map(|(_, name)| name.to_owned()),
             replaced: named("replaced").take(MOST).map(|(_, name)| name.to_owned()).collect(),
+            failover_at: named("failover_at").find_map(|(_, at)| at.parse().ok()),
         }
     }
 }
@@ -65,6 +75,14 @@ mod tests {
         assert_eq!(Known::of_text(&known.text()), known);
         assert_eq!(Known::of_text("by=a newer version\n\nnonsense"), Known::default());
         assert_eq!(known.returned("db1").text(), "primary=db2");
+    }
+
+    #[test]
+    fn all_proxies_read_when_the_last_failover_was() {
+        let known = Known::default().promoted("db2", Some("db1")).failed_over(Some(1_700_000_000));
+        assert_eq!(Known::of_text(&known.text()), known);
+        assert_eq!(known.returned("db1").promoted("db1", None).failover_at, Some(1_700_000_000));
+        assert_eq!(known.failed_over(None).text(), "primary=db2\nreplaced=db1");
     }
 
     #[test]

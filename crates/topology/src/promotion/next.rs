@@ -74,6 +74,13 @@ impl Waiting {
 
 /// The next steps, from what the servers have said after the last ones.
 pub fn next(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
+    let follows = decide(plan, servers, now);
+    // Before it is done: another actor has to know that it may be.
+    plan.has_closed |= matches!(&follows, Next::Do(steps) if steps.contains(&Step::Close(plan.from)));
+    follows
+}
+
+fn decide(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
     if let Some(why) = &plan.stuck {
         return Next::Stuck(why.to_string());
     }
@@ -90,8 +97,10 @@ pub fn next(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
     let is_undone = plan.undoing.is_some();
     let first = match plan.kind {
         _ if plan.is_opening => None,
-        Move::Failover if is_undone => return lose::take_back(plan, servers, now),
-        Move::Failover if plan.to.is_none() => lose::lose(plan, servers, now),
+        Move::Failover if is_undone && !can_be_opened(plan, servers) => {
+            return lose::take_back(plan, servers, now);
+        }
+        Move::Failover if !is_undone && plan.to.is_none() => lose::lose(plan, servers, now),
         Move::Switchover if !is_undone => give_up::give_up(plan, servers, now),
         _ => None,
     };
@@ -105,11 +114,16 @@ fn take_over(plan: &Plan, servers: &[Server]) -> Option<Vec<Step>> {
     (!steps.is_empty()).then_some(steps)
 }
 
+/// A lost primary that has answered meanwhile, and was closed, is the primary again.
+fn can_be_opened(plan: &Plan, servers: &[Server]) -> bool {
+    plan.has_closed && find(servers, plan.from).is_some_and(|from| from.seen.is_ok())
+}
+
 fn find(servers: &[Server], id: BackendId) -> Option<&Server> {
     servers.iter().find(|server| server.id == id)
 }
 
 /// Takes it back, and looks what is to be done for that.
 fn undo(plan: &mut Plan, servers: &[Server], now: Instant, why: String) -> Next {
-    if plan.undo(why.clone()) { next(plan, servers, now) } else { Next::Stuck(why) }
+    if plan.undo(why.clone()) { decide(plan, servers, now) } else { Next::Stuck(why) }
 }

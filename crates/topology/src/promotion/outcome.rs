@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::plan::Plan;
+use super::errant::errant;
+use super::plan::{Move, Plan};
 use super::standing::Server;
 use super::step::Step;
 use crate::backend::BackendId;
@@ -63,11 +64,30 @@ impl Plan {
         (self.held.is_some() && !self.is_released).then_some(Step::Release(self.from))
     }
 
+    /// True if it has to come to its end, whoever acts then: it has begun to open the new primary, or to put all back, so that perhaps no
+    /// server is open and nobody else opens one. A group sees to it itself.
+    pub fn is_unfinished(&self) -> bool {
+        let moves = matches!(self.kind, Move::Switchover | Move::Failover);
+        moves && !self.is_group && (self.is_opening || self.undoing.is_some())
+    }
+
     /// Who takes writes and has no part in this move: an earlier actor has left a plan of which nothing is true any more. A group has
     /// chosen that one itself.
     pub fn is_overtaken<'a>(&self, servers: &'a [Server]) -> Option<&'a Server> {
         let has_part = |server: &Server| server.id == self.from || Some(server.id) == self.to;
+        if let Some(from) = self.is_given_back(servers) {
+            return Some(from);
+        }
         servers.iter().find(|server| !self.is_group && server.is_open() && !has_part(server))
+    }
+
+    /// The old primary, if it takes writes again and the new one, which was opened, has something that it has not.
+    pub(super) fn is_given_back<'a>(&self, servers: &'a [Server]) -> Option<&'a Server> {
+        let is_it = self.kind == Move::Switchover && self.is_opening && self.undoing.is_none();
+        let find = |id| servers.iter().find(|server| server.id == id);
+        let from = find(self.from).filter(|from| is_it && from.is_open())?;
+        let to = find(self.to?).filter(|to| !to.is_open())?.standing()?;
+        errant(to, from.standing()?).map(|_| from)
     }
 
     /// True if nothing goes on without this one.
@@ -79,7 +99,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::promotion::{Guard, Limits, Move, Next, Wanted, candidate, next};
+    use crate::promotion::{Guard, Limits, Next, Wanted, candidate, next};
 
     #[test]
     fn a_move_that_is_stuck_owes_its_sessions_that_they_go_on() {

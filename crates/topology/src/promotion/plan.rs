@@ -100,6 +100,8 @@ pub struct Plan {
     pub undoing: Option<Arc<str>>,
     /// The new primary was told to take writes, or was about to be.
     pub is_opening: bool,
+    /// This move, or one before it that has not come to its end, has closed the old primary: when it is undone, that one is opened again.
+    pub has_closed: bool,
     /// What the old and the new primary did for semi-sync before, the old one first; `None`: it is not known yet.
     pub semi_sync: Option<[Part; 2]>,
     /// What the old primary had executed when nobody could write there any more.
@@ -167,6 +169,7 @@ impl Plan {
             wanted,
             undoing: None,
             is_opening: false,
+            has_closed: false,
             semi_sync: None,
             frozen: None,
             limits,
@@ -230,8 +233,8 @@ impl Plan {
         let seen = self.waited;
         // Of one that is lost it is known from before. Where relays acknowledge, servers do not begin to.
         let mut of_old = part(from).unwrap_or((seen, self.relays.is_empty()));
-        // One that has started again may have forgotten it.
-        if from.id == to.id && !self.relays.is_empty() {
+        // One that has started again may have forgotten it, and a move that was broken off has ended it.
+        if from.id == to.id && !self.relays.is_empty() || self.has_closed && self.kind == Move::Failover {
             of_old.0 = of_old.0.or(seen);
         }
         self.semi_sync = Some([of_old, of_new]);
@@ -239,7 +242,7 @@ impl Plan {
 
     /// Keeps how the lost primary waited, for the new one, and for another actor.
     pub(super) fn note_how_it_waited(&mut self) {
-        self.waited = self.proof.calm.map(|calm| calm.source).or(self.waited);
+        self.waited = self.proof.waits().or(self.waited);
     }
 
     /// The same; where it was not seen, as a server does by now that a broken move has told to, or would do by its option file. For relays:

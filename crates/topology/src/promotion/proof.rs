@@ -129,6 +129,12 @@ impl Proof {
         replicas + relays.len() + calm.strangers
     }
 
+    /// How the primary waited when it was asked last, whether that proves anything or not: it may have fallen back by then.
+    pub(super) fn waits(&self) -> Option<AsSource> {
+        let calm = self.calm.map(|calm| calm.source);
+        calm.or_else(|| self.last.as_ref()?.1.source)
+    }
+
     /// What relays call the primary that was watched.
     pub(super) fn identity(&self) -> Option<Arc<str>> {
         self.identity.clone()
@@ -239,11 +245,11 @@ fn needed(all: usize, calm: Calm) -> usize {
 /// How many do.
 pub(super) fn is_still_shut(
     proof: &Proof,
-    (from, to): (&Server, &Server),
+    (from, to, old): (&Server, &Server, Option<&str>),
     (servers, relays): (&[Server], &[Relay]),
     now: Instant,
 ) -> Result<(), String> {
-    let Some(calm) = proof.calm else { return Ok(()) };
+    let Some(calm) = proof.calm else { return are_all_shut((from, to, old), (servers, relays)) };
     let is_shut = |server: &&Server| {
         let sources = server.standing().map(|standing| standing.sources.as_slice());
         let gets = |sources: &[Source]| {
@@ -261,4 +267,35 @@ pub(super) fn is_still_shut(
         return Ok(());
     }
     Err(format!("{shut} of the {all} replicas and relays that may acknowledge to {} can be asked", from.name))
+}
+
+/// The same for an actor that has not seen the primary: it goes on with what an earlier one has proved, and does not know how many have to
+/// be shut. So all have to be, and none has what the new primary has not.
+fn are_all_shut(
+    (from, to, old): (&Server, &Server, Option<&str>),
+    (servers, relays): (&[Server], &[Relay]),
+) -> Result<(), String> {
+    let has = to.standing().map(|own| &own.received);
+    for server in servers.iter().filter(|server| server.id != from.id) {
+        let own = server.standing().ok_or_else(|| {
+            format!(
+                "{} cannot be asked, and this proxy has not seen who acknowledged to {}",
+                server.name, from.name
+            )
+        })?;
+        if own
+            .sources
+            .iter()
+            .any(|source| source.is(from) && !matches!(source.receiver, Receiver::Stopped(_)))
+        {
+            return Err(format!("{} follows {} again", server.name, from.name));
+        }
+        if !has.is_some_and(|has| has.contains(&own.received)) {
+            return Err(format!("{} has received more than {}", server.name, to.name));
+        }
+    }
+    match relays.iter().find(|relay| !relay.is_shut_for(old)) {
+        Some(relay) => Err(format!("the relay {} is not known to be cut off from {}", relay.name, from.name)),
+        None => Ok(()),
+    }
 }

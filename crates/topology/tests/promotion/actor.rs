@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Relay, Server as Seen, Standing, Step, Wanted,
-    errant, identity_of, next,
+    Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Relay, Runs, Server as Seen, Standing, Step,
+    Wanted, errant, identity_of, next,
 };
 
 use crate::fault::Fault;
@@ -39,7 +39,14 @@ pub(crate) struct Actor {
     proof: Proof,
     detection: Detection,
     watched: BackendId,
-    was_lost: bool,
+    /// What this actor has seen of that one.
+    runs: Runs,
+    /// Who has the role by what the proxies know together.
+    agreed: BackendId,
+    /// A move has come to no end, and goes on when this one answers: its journal is kept.
+    unfinished: Option<BackendId>,
+    /// Nothing is done by itself until then.
+    again: u64,
     /// Replaced, and not seen to have given up: what the proxies know together.
     deposed: Vec<BackendId>,
     rests_until: u64,
@@ -61,7 +68,10 @@ impl Actor {
             proof: Proof::default(),
             detection: Detection::default(),
             watched: BackendId(0),
-            was_lost: false,
+            runs: Runs::default(),
+            agreed: BackendId(0),
+            unfinished: None,
+            again: 0,
             deposed: Vec::new(),
             rests_until: 0,
         }
@@ -154,6 +164,15 @@ impl Actor {
                     plan.is_opening = false;
                     self.journal = self.journal.take().map(|text| text.replace("opening=yes\n", ""));
                 }
+                for step in &steps {
+                    if matches!(step, Step::Open(on) if plan.undoing.is_none() && plan.to == Some(*on)) {
+                        self.agreed = plan.to.unwrap();
+                        if plan.kind == Move::Failover && !self.deposed.contains(&plan.from) {
+                            self.deposed.push(plan.from);
+                        }
+                        self.deposed.retain(|id| *id != self.agreed);
+                    }
+                }
                 for step in steps {
                     let (at, is_mute) = (world.now + 20 * world.rng.below(4) as u64, world.rng.percent(4));
                     self.sent.push(Sent { step, at, actor: self.number, is_mute: is_mute && !world.is_calm });
@@ -167,27 +186,33 @@ impl Actor {
                         plan.kind, plan.from.0, plan.to, plan.undoing
                     )
                 });
-                self.end();
+                let text = plan.journal(&servers);
+                self.end(world, matches!(ended, Next::Done), text);
             }
         }
     }
 
-    fn end(&mut self) {
+    /// As `drive` does when a move has come to its end.
+    fn end(&mut self, world: &mut World, is_done: bool, text: String) {
         let Some(plan) = self.plan.take() else { return };
-        if plan.kind == Move::Failover && plan.is_opening {
-            self.deposed.push(plan.from);
+        if let Some(step) = plan.owes().filter(|_| !is_done) {
+            world.perform(&step);
         }
-        if plan.is_opening
-            && let Some(to) = plan.to
-        {
-            self.watched = to;
+        let is_owed = plan.is_unfinished() && !is_done;
+        (self.journal, self.unfinished) = if is_owed { (Some(text), plan.aim()) } else { (None, None) };
+        if !is_done || plan.undoing.is_some() {
+            self.again = world.now + 1_000;
         }
-        self.journal = None;
-        // As the proxy does: a failover that came to nothing is tried again with what was seen before.
-        let is_kept = plan.kind == Move::Failover && plan.undoing.is_some();
-        self.proof = if is_kept { plan.proof } else { Proof::default() };
+        if plan.undoing.is_none() {
+            self.proof = Proof::default();
+            self.runs = Runs::default();
+        } else if plan.kind == Move::Failover {
+            self.proof = plan.proof.clone();
+        }
         self.detection = Detection::default();
-        self.was_lost = false;
+        if plan.is_opening && plan.to == Some(self.agreed) {
+            self.watched = self.agreed;
+        }
     }
 
     /// What it has sent may arrive long after it has died.
@@ -199,10 +224,28 @@ impl Actor {
         self.rests_until = world.now + 20 * world.rng.below(50) as u64;
         self.number += 1;
         let servers = Self::look(world);
-        self.plan = self.journal.as_ref().map(|text| Plan::of_journal(text, &servers, limits()).unwrap());
+        self.plan = self.left_plan(&servers);
         // It knows nothing of before, but for what the journal and the servers tell.
         self.proof = Proof::default();
         self.detection = Detection::default();
+        (self.watched, self.runs) = (self.agreed, Runs::default());
+    }
+
+    /// The plan that is left, if it is still true.
+    fn left_plan(&mut self, servers: &[Seen]) -> Option<Plan> {
+        self.unfinished = None;
+        let plan = Plan::of_journal(self.journal.as_ref()?, servers, limits()).unwrap();
+        if plan.is_overtaken(servers).is_some() {
+            self.journal = None;
+            return None;
+        }
+        Some(plan)
+    }
+
+    /// A move begins, perhaps in the place of one that has come to no end.
+    fn begin(&mut self, mut plan: Plan) {
+        plan.has_closed |= self.unfinished.take() == Some(plan.from);
+        self.plan = Some(plan);
     }
 
     fn arrive(&mut self, world: &mut World) {
@@ -270,7 +313,7 @@ impl Actor {
         let to = BackendId(world.rng.below(count) as u16);
         if to != self.watched {
             let wanted = Wanted { to: Some(to), ..Wanted::default() };
-            self.plan = Some(Plan::new(Move::Switchover, self.watched, wanted, limits()));
+            self.begin(Plan::new(Move::Switchover, self.watched, wanted, limits()));
         }
     }
 
@@ -282,7 +325,24 @@ impl Actor {
         }
         let mut plan = Plan::new(Move::Failover, self.watched, Self::wanted(world), limits());
         plan.proof = self.proof.clone();
-        self.plan = Some(plan);
+        self.begin(plan);
+    }
+
+    /// Nobody acts, and no server is open: an operator opens the old primary again, unless another one was opened already.
+    pub(crate) fn open_by_hand(&mut self, world: &mut World) {
+        let Some(plan) = self.plan.as_ref().filter(|plan| plan.kind == Move::Switchover) else { return };
+        let (from, to) = (usize::from(plan.from.0), plan.to.map_or(0, |to| usize::from(to.0)));
+        let is_newer = world.servers[to].term > world.servers[from].term;
+        let is_open = world.servers.iter().any(|one| one.is_open);
+        // Whoever does that has waited until nothing of the dead actor is on its way.
+        let is_on_its_way = self.sent.iter().any(|sent| matches!(sent.step, Step::Open(_)));
+        let own = &world.servers[from];
+        let is_well = own.is_up && own.is_reached;
+        if self.rests_until > world.now && !is_open && !is_newer && !is_on_its_way && is_well {
+            world.spared = Some(from);
+            world.tell(|| format!("s{from} is opened by hand"));
+            world.perform(&Step::Open(plan.from));
+        }
     }
 
     fn watch(&mut self, world: &mut World, (servers, relays): (&[Seen], Vec<Relay>), at: Instant) {
@@ -298,18 +358,31 @@ impl Actor {
             self.proof = Proof::default();
             self.detection = Detection::default();
         }
+        if let [one] = open[..] {
+            self.agreed = one;
+        }
         let Some(primary) = servers.iter().find(|server| server.id == self.watched) else { return };
-        self.was_lost |= primary.seen.is_err();
         self.proof.watch(primary, (servers, &relays), at);
         let now = self.now(world);
+        self.runs.note(primary, now);
+        let answers = |id: BackendId| servers.iter().any(|one| one.id == id && one.seen.is_ok());
+        if self.unfinished.is_some_and(answers) && world.now >= self.again {
+            self.plan = self.left_plan(servers);
+            if let Some(plan) = &mut self.plan {
+                plan.proof = self.proof.clone();
+            }
+            return;
+        }
         if primary.is_open() {
-            self.was_lost = false;
             self.rejoin(servers, primary);
             self.take_up(world, primary, &relays);
             return;
         }
         let kind = Move::Failover;
         let loss = self.detection.look(primary, (servers, &relays), Duration::from_millis(200), now);
+        if world.now < self.again {
+            return;
+        }
         if loss == Loss::Certain {
             let mut plan = Plan::new(kind, self.watched, Self::wanted(world), limits());
             plan.proof = self.proof.clone();
@@ -323,8 +396,8 @@ impl Actor {
                     plan.proof.calm.map(|calm| (calm.at - self.start, calm.source))
                 )
             });
-            self.plan = Some(plan);
-        } else if primary.seen.is_ok() && open.is_empty() && (self.was_lost || world.is_calm) {
+            self.begin(plan);
+        } else if open.is_empty() && self.runs.has_started_again(primary, self.agreed == self.watched, at) {
             self.plan = Some(self.reopening());
         }
     }

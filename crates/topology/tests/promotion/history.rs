@@ -58,6 +58,10 @@ fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
         actor.fail_over(world);
     }
     let number = world.rng.below(count);
+    // Whoever opens a server by hand looks after it.
+    if world.spared == Some(number) {
+        return;
+    }
     match world.rng.below(400) {
         0..8 => actor.switch(world),
         8..11 => world.crash(number),
@@ -87,6 +91,7 @@ fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
             let is_up = own.is_up;
             world.tell(|| format!("r{relay} is up: {is_up}"));
         }
+        63..73 => actor.open_by_hand(world),
         60..63 if !world.relays.is_empty() => {
             let relay = world.rng.below(world.relays.len());
             world.relays[relay].is_reached = !world.relays[relay].is_reached;

@@ -35,6 +35,8 @@ pub(crate) struct World {
     /// The latest term in which anything was acknowledged.
     newest: u64,
     terms: u64,
+    /// One that was opened by hand: nothing happens to it after that.
+    pub(crate) spared: Option<usize>,
     pub(crate) fault: Option<Fault>,
     pub(crate) wrong: Option<String>,
     pub(crate) is_calm: bool,
@@ -104,6 +106,7 @@ impl World {
             acknowledged: Vec::new(),
             newest: 0,
             terms: 0,
+            spared: None,
             fault,
             wrong: None,
             is_calm: false,

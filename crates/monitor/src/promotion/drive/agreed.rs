@@ -1,12 +1,15 @@
 //! What the proxies of a cluster have agreed on, by the lease store: who has the primary's role, and which servers were replaced. The one
 //! that acts writes it, all others read it.
 
+use std::time::{Duration, SystemTime};
+
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{Known, Move, Plan, Step};
 use tracing::{info, warn};
 
 use super::Driver;
+use super::lost::{AUTO, EARLIER};
 
 /// The key of who has the role.
 const ROLES: &str = "roles";
@@ -44,6 +47,17 @@ impl Driver {
                 self.replaced.push(id);
             }
         }
+        if before.failover_at != known.failover_at {
+            match known.failover_at {
+                // Clocks that differ make it later or earlier by that, and never later than now.
+                Some(at) => {
+                    let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at));
+                    let ago = at.and_then(|at| SystemTime::now().duration_since(at).ok()).unwrap_or_default();
+                    self.alert.note(rt::now().checked_sub(ago).unwrap_or_else(rt::now));
+                }
+                None => self.alert.clear(),
+            }
+        }
         if before.primary != known.primary
             && let Some(id) = by.and_then(|name| self.id(name))
         {
@@ -77,6 +91,16 @@ impl Driver {
         let lost = (plan.kind == Move::Failover).then_some(plan.from).and_then(|id| self.name(id));
         let Some(name) = self.name(opened) else { return true };
         self.agree(self.agreed.known.promoted(&name, lost.as_deref())).await
+    }
+
+    /// A failover is done: no proxy does the next one by itself for a while, unless an operator has wanted this one.
+    pub(super) async fn note_failover(&mut self, by: &str) {
+        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let at = [AUTO, EARLIER].contains(&by).then_some(at.as_secs());
+        if at.is_some() {
+            self.alert.note(rt::now());
+        }
+        self.agree(self.agreed.known.failed_over(at)).await;
     }
 
     /// It follows the primary, so that it can be taken for it no more.

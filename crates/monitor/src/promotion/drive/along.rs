@@ -19,6 +19,7 @@ const SEEN: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Along {
     from: BackendId,
+    kind: Move,
     since: Instant,
     /// The bound was reached: it is not followed any more.
     is_over: bool,
@@ -37,11 +38,16 @@ impl Driver {
         let text = self.parts.leave.get(PLAN).await.ok().flatten();
         let plan = text.and_then(|text| Plan::of_journal(&text, &named(&self.reader.load()), limits).ok());
         let step = plan.as_ref().and_then(own_part);
-        match (self.along, step) {
+        let now = plan.as_ref().map(|plan| (plan.from, plan.kind));
+        // A journal stays where a move has come to no end: the next one is another one.
+        let along = self
+            .along
+            .filter(|along| !along.is_over || now == Some((along.from, along.kind)) || step.is_none());
+        match (along, step) {
             (None, Some(step)) => {
                 info!(step = step.name(), "another proxy moves the primary's role: new transactions wait");
-                let from = plan.as_ref().map_or(BackendId(0), |plan| plan.from);
-                self.along = Some(Along { from, since: rt::now(), is_over: false });
+                let (from, kind) = now.unwrap_or((BackendId(0), Move::Switchover));
+                self.along = Some(Along { from, kind, since: rt::now(), is_over: false });
                 if let Err(why) = self.hold(&step).await {
                     warn!(why, "the proxy cannot go along with a move");
                 }
@@ -60,7 +66,8 @@ impl Driver {
     pub(super) fn leave_to_another(&mut self, plan: &Plan) {
         self.kept = Kept::default();
         if plan.held.is_some() && !plan.is_released {
-            self.along = Some(Along { from: plan.from, since: rt::now(), is_over: false });
+            let (from, kind) = (plan.from, plan.kind);
+            self.along = Some(Along { from, kind, since: rt::now(), is_over: false });
         }
     }
 

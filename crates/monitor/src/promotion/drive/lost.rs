@@ -6,20 +6,21 @@ use std::time::Duration;
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, SeenOpen, Server, Wanted, errant, has_started_again,
-    identity_of, may_reopen,
+    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, Server, Wanted, errant, identity_of, may_reopen,
 };
 use tracing::{error, info, warn};
 
 use super::super::story::Told;
 use super::kept::{Kept, PLAN};
+use super::unfinished::AGAIN;
 use super::{Driver, find};
 
 /// Between two looks where nothing is done by itself: semi-sync is watched all the same, for a failover by an operator.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// So long the proxy waits after a move that has not come to its end.
-const AGAIN: Duration = Duration::from_secs(10);
+/// Who wants what the proxy does by itself.
+pub(super) const AUTO: &str = "auto_failover";
+pub(super) const EARLIER: &str = "an earlier actor";
 
 impl Driver {
     /// The primary is lost, by an operator's word.
@@ -115,7 +116,7 @@ impl Driver {
 
     /// A move has come to its end, and its journal may still be there: the next actor would take it for one that is under way.
     async fn forget_plan(&mut self) {
-        if !self.kept.is_any() {
+        if !self.kept.is_any() || self.unfinished.is_some() && self.may_go_on().is_ok() {
             return;
         }
         if self.may_go_on().is_ok() {
@@ -127,7 +128,7 @@ impl Driver {
     }
 
     /// A move that an earlier actor has begun and that has no end. It is looked for once in each life of the right to act.
-    async fn left_behind(&mut self) -> Option<Due> {
+    pub(super) async fn left_behind(&mut self) -> Option<Due> {
         let permit = self.parts.leave.permit().ok()?;
         if self.epoch == Some(permit.epoch) {
             return None;
@@ -135,6 +136,7 @@ impl Driver {
         match self.parts.leave.get(PLAN).await {
             Ok(text) => {
                 (self.epoch, self.acting) = (Some(permit.epoch), Some(permit.epoch));
+                self.unfinished = None;
                 text.map(Due::GoOn)
             }
             Err(error) => {
@@ -185,9 +187,12 @@ impl Driver {
         let server = find(&servers, watched).ok()?;
         let relays = self.look_at_relays(set).await;
         self.proof.watch(server, (&servers, &relays), at);
+        self.runs.note(server, rt::now());
+        if self.goes_on(&servers) {
+            return None;
+        }
         if let Some(standing) = server.standing().filter(|_| server.is_open()) {
             self.events = Some(standing.events.enabled.clone());
-            self.seen_open = SeenOpen::of(server, rt::now());
             let due = self.due_to_rejoin(server, &servers);
             if let Some(due) = due.or_else(|| self.due_to_admit(server, &relays)) {
                 return Some(due);
@@ -198,7 +203,9 @@ impl Driver {
             return None;
         }
         let is_agreed = self.agreed_primary() == Some(watched);
-        if !servers.iter().any(Server::is_open) && has_started_again(self.seen_open, server, is_agreed, at) {
+        // One that was replaced, and has not been reached since, may take writes where nobody is let in.
+        let counts = |one: &Server| one.is_open() && !self.replaced.contains(&one.id);
+        if !servers.iter().any(counts) && self.runs.has_started_again(server, is_agreed, rt::now()) {
             return self.parts.leave.permit().is_ok().then_some(Due::Reopen(watched));
         }
         let told = match loss {
@@ -262,23 +269,24 @@ impl Driver {
                 let Some(mut plan) = self.left_plan(text, &servers, set.limits).await else { return };
                 plan.proof = self.proof.clone();
                 plan.wanted = Wanted { on_loss: plan.wanted.on_loss, ..wanted };
-                (plan, "an earlier actor")
+                if plan.kind == Move::Failover && plan.events.is_none() {
+                    plan.events.clone_from(&self.events);
+                }
+                (plan, EARLIER)
             }
             Due::Replace(from) => {
                 let mut plan = Plan::new(Move::Failover, *from, wanted, set.limits);
                 plan.proof = self.proof.clone();
                 plan.events.clone_from(&self.events);
-                (plan, "auto_failover")
+                (plan, AUTO)
             }
-            Due::Reopen(from) => (self.reopening(*from, set.limits), "auto_failover"),
+            Due::Reopen(from) => (self.reopening(*from, set.limits), AUTO),
             Due::Admit(from) => (self.reopening(*from, set.limits), "relays"),
             Due::Rejoin { from, to } => (Plan::rejoin(*from, *to, set.limits), "return"),
         };
         if let Err(why) = self.drive(plan, &servers, (set, by.to_owned())).await {
             error!(why, "a move by the proxy itself has not come to its end");
             self.again = Some(rt::now() + AGAIN);
-        } else if matches!(due, Due::Replace(_)) {
-            self.alert.note(rt::now());
         }
         if let Due::Rejoin { from, to } = due {
             self.note_refused(from, to).await;

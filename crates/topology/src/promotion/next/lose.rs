@@ -95,6 +95,14 @@ pub(super) fn take_back(plan: &mut Plan, servers: &[Server], now: Instant) -> Ne
     if !steps.is_empty() && !plan.waits_too_long(Waiting::Closed, now) {
         return Next::Do(steps);
     }
+    if plan.has_closed {
+        // Whoever goes on opens it when it answers.
+        return if plan.waits_too_long(Waiting::Closed, now) {
+            Next::Stuck(format!("{} was closed by this move, and does not answer", from.name))
+        } else {
+            Next::Wait(Waiting::Closed)
+        };
+    }
     match plan.held {
         Some(_) if !plan.is_released => Next::Do(vec![Step::Release(from.id)]),
         _ => Next::Done,

@@ -27,12 +27,16 @@ pub(super) fn promote(plan: &mut Plan, servers: &[Server], now: Instant) -> Next
             return undo(plan, servers, now, why);
         }
     };
+    if let Some(why) = has_two_histories(plan, servers) {
+        return Next::Stuck(why);
+    }
     if let Some(steps) = shut_others(plan, servers, aim) {
         return Next::Do(steps);
     }
     if standing.guard == Guard::Open {
         return finish(plan, servers, (aim, standing), now);
     }
+    freeze_anew(plan, servers);
     if let Some(next) = still_lost(plan, servers, (aim, standing), now) {
         return next;
     }
@@ -54,6 +58,26 @@ pub(super) fn promote(plan: &mut Plan, servers: &[Server], now: Instant) -> Next
     Next::Do(vec![Step::Open(aim.id)])
 }
 
+/// The new primary has been open, and the old one is again, by somebody's hand: it is not known which of the two is the primary.
+fn has_two_histories(plan: &Plan, servers: &[Server]) -> Option<String> {
+    let from = plan.is_given_back(servers)?;
+    Some(format!(
+        "{} takes writes again, and the new primary has transactions that it has not: look which of the two is the primary",
+        from.name
+    ))
+}
+
+/// Somebody may have opened the old primary, and written there, after it was closed for this move: nobody has acted for a while.
+fn freeze_anew(plan: &mut Plan, servers: &[Server]) {
+    if plan.kind != Move::Switchover || plan.undoing.is_some() || !plan.cleared.contains(&plan.from) {
+        return;
+    }
+    let own = find(servers, plan.from).and_then(Server::standing);
+    if let Some(own) = own.filter(|own| own.guard == Guard::Closed) {
+        plan.frozen = Some(own.executed.clone());
+    }
+}
+
 /// A replica that has started again follows the lost primary again, and acknowledges to it. What it has got then is looked at anew.
 fn still_lost(
     plan: &mut Plan,
@@ -61,7 +85,7 @@ fn still_lost(
     (aim, standing): (&Server, &Standing),
     now: Instant,
 ) -> Option<Next> {
-    if plan.kind != Move::Failover || plan.is_opening || plan.frozen.is_some() {
+    if plan.kind != Move::Failover || plan.is_opening || plan.frozen.is_some() || plan.undoing.is_some() {
         return None;
     }
     let from = find(servers, plan.from)?;
@@ -85,7 +109,10 @@ fn still_lost(
     let why = match servers.iter().find(has_more) {
         Some(other) => Some(format!("{} has received more than {}", other.name, aim.name)),
         None if plan.fence.is_some_and(|needed| shut(plan) >= needed) => None,
-        None => is_still_shut(&plan.proof, (from, aim), (servers, &plan.relays), now).err(),
+        None => {
+            let old = plan.old.as_deref();
+            is_still_shut(&plan.proof, (from, aim, old), (servers, &plan.relays), now).err()
+        }
     };
     why.map(|why| undo(plan, servers, now, format!("something acknowledged may be lost: {why}")))
 }
@@ -196,6 +223,16 @@ fn semi_sync(plan: &Plan, servers: &[Server]) -> Vec<Step> {
     };
     let wanted = plan.semi_sync_wanted();
     let mut steps: Vec<_> = wanted.iter().copied().filter_map(step).collect();
+    // The old primary takes writes again before a new one was chosen: an earlier move that was broken off may have ended its waiting.
+    if plan.kind == Move::Failover && plan.undoing.is_some() && wanted.is_empty() {
+        let own = find(servers, plan.from).and_then(Server::standing).map(|own| &own.semi_sync);
+        let waits = own.filter(|own| own.source.is_none()).and(plan.waited);
+        steps.extend(own.zip(waits).map(|(own, source)| Step::SetSemiSync {
+            on: plan.from,
+            source: Some(source),
+            acknowledges: own.acknowledges,
+        }));
+    }
     // A move that was broken off has left it there. A replica would wait for relays with each transaction that it applies. One that
     // follows nobody may have been the primary: whoever waits there would be told that it is done.
     let waits_in_vain = |server: &&Server| {
@@ -292,7 +329,7 @@ fn gather(
     if !plan.waits_too_long(Waiting::Ackers, now) {
         return Some(Next::Wait(Waiting::Ackers));
     }
-    let is_put_back = plan.kind == Move::Switchover && plan.undoing.is_some();
+    let is_put_back = plan.kind != Move::Reopening && plan.undoing.is_some();
     let is_unsafe = relays.is_err() && !is_put_back;
     let why = relays.err().unwrap_or_else(|| {
         let clients = standing.semi_sync.clients;
@@ -356,4 +393,108 @@ fn finish(plan: &mut Plan, servers: &[Server], (aim, standing): (&Server, &Stand
         return Next::Do(steps);
     }
     if is_held { Next::Wait(Waiting::Role) } else { Next::Done }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::promotion::candidate::tests::server;
+    use crate::promotion::standing::AsSource;
+    use crate::promotion::{Limits, Next, Wanted, next};
+
+    /// All have been taken over, and sessions wait.
+    fn plan(kind: Move, servers: &[Server]) -> Plan {
+        let mut plan = Plan::new(kind, BackendId(0), Wanted::default(), Limits::default());
+        plan.taken_over = servers.iter().map(|server| server.id).collect();
+        (plan.to, plan.held) = (Some(BackendId(1)), Some(Instant::now()));
+        plan
+    }
+
+    fn close(server: &mut Server) {
+        server.seen.as_mut().unwrap().guard = Guard::Closed;
+    }
+
+    #[test]
+    fn what_was_written_by_hand_before_the_new_primary_is_open_is_fetched() {
+        let (mut servers, now) = (vec![server(0, 9, 9), server(1, 5, 5)], Instant::now());
+        servers[1].seen.as_mut().unwrap().sources.clear();
+        let mut plan = plan(Move::Switchover, &servers);
+        (plan.is_opening, plan.frozen) = (true, Some(servers[1].standing().unwrap().executed.clone()));
+        // Somebody has opened the old one again, and written there.
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::Close(BackendId(0))]));
+        close(&mut servers[0]);
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::EndSessions(BackendId(0))]));
+        plan.done(&Step::EndSessions(BackendId(0)), now);
+        let fetch = Step::Attach { on: BackendId(1), to: BackendId(0) };
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![fetch]));
+    }
+
+    #[test]
+    fn a_move_ends_where_both_have_something_that_the_other_has_not() {
+        let (mut servers, now) = (vec![server(0, 9, 9), server(1, 10, 10)], Instant::now());
+        let mut plan = plan(Move::Switchover, &servers);
+        plan.is_opening = true;
+        let told = next(&mut plan, &servers, now);
+        assert!(matches!(&told, Next::Stuck(why) if why.contains("look which of the two")), "{told:?}");
+        assert_eq!(plan.is_overtaken(&servers).map(|one| one.id), Some(BackendId(0)));
+        close(&mut servers[0]);
+        assert!(plan.is_overtaken(&servers).is_none(), "nobody has opened it");
+    }
+
+    #[test]
+    fn a_lost_primary_that_was_closed_is_opened_again_when_the_move_is_undone() {
+        let (mut servers, now) = (vec![server(0, 9, 9), server(1, 5, 5)], Instant::now());
+        let mut plan = plan(Move::Failover, &servers);
+        plan.to = None;
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::Close(BackendId(0))]));
+        assert!(plan.has_closed);
+        close(&mut servers[0]);
+        plan.done(&Step::EndSessions(BackendId(0)), now);
+        assert!(plan.undo("the candidate is late"));
+        let gone = Err("no answer".into());
+        let back = std::mem::replace(&mut servers[0].seen, gone);
+        assert_eq!(next(&mut plan, &servers, now), Next::Wait(Waiting::Closed));
+        let late = now + plan.limits.others;
+        assert!(matches!(next(&mut plan, &servers, late), Next::Stuck(_)), "whoever goes on opens it");
+        assert!(plan.is_unfinished());
+        servers[0].seen = back;
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::Open(BackendId(0))]));
+    }
+
+    #[test]
+    fn an_actor_that_has_not_seen_the_primary_wants_to_see_all_replicas_shut() {
+        let now = Instant::now();
+        let mut servers: Vec<_> = (0..3).map(|id| server(id, 5, 5)).collect();
+        servers[0].seen = Err("no answer".into());
+        let stopped = |server: &mut Server| {
+            server.seen.as_mut().unwrap().sources[0].receiver = Receiver::Stopped("".into());
+        };
+        servers[1..].iter_mut().for_each(stopped);
+        let goes_on = |servers: &[Server]| {
+            let mut plan = plan(Move::Failover, servers);
+            next(&mut plan, servers, now);
+            plan.undoing
+        };
+        assert_eq!(goes_on(&servers), None);
+        let mut more = servers.clone();
+        more[2].seen = server(2, 6, 6).seen;
+        stopped(&mut more[2]);
+        assert!(goes_on(&more).unwrap().contains("db2 has received more"));
+        servers[2].seen = Err("no answer".into());
+        assert!(goes_on(&servers).unwrap().contains("db2 cannot be asked"));
+    }
+
+    #[test]
+    fn the_new_primary_waits_as_one_did_that_had_fallen_back() {
+        let (mut servers, now) = (vec![server(0, 9, 9), server(1, 9, 9)], Instant::now());
+        let source = AsSource { count: 1, timeout: std::time::Duration::from_secs(9), is_lossless: true };
+        servers[0].seen.as_mut().unwrap().semi_sync.source = Some(source);
+        let mut plan = plan(Move::Failover, &servers);
+        plan.proof.watch(&servers[0], (&servers, &[]), now);
+        assert_eq!(plan.proof.calm, None, "nothing is proved");
+        servers[0].seen = Err("no answer".into());
+        plan.note_semi_sync(&servers[0], &servers[1]);
+        let (on, (waits, _)) = plan.semi_sync_wanted()[1];
+        assert_eq!((on, waits), (BackendId(1), Some(source)));
+    }
 }

@@ -30,7 +30,8 @@ fn follow(step: &Step, replica: &mut Server, plan: &mut Plan) {
     match step {
         Step::Cut(_) => {
             (relay.is_cut, relay.is_receiving, relay.is_acknowledging) = (true, false, false);
-            relay.refused = relay.source.take().into_iter().collect();
+            let source = relay.source.take();
+            relay.refused = relay.refused.iter().cloned().chain(source).collect();
         }
         Step::StopReceiver(_) => own.sources[0].receiver = Receiver::Stopped("".into()),
         Step::Drain { .. } => {

@@ -1,0 +1,84 @@
+//! A move that has come to no end while this proxy acts: perhaps no server is open, and nobody else opens one. Its journal stays, and it
+//! goes on as soon as whoever is to have the role answers. Another move may take its place meanwhile, and ends what it has begun.
+
+use std::time::Duration;
+
+use delphinus_net::rt;
+use delphinus_topology::BackendId;
+use delphinus_topology::promotion::{Plan, Server};
+use tracing::warn;
+
+use super::super::leave::Permit;
+use super::Driver;
+
+/// So long the proxy waits after a move that has not come to its end.
+pub(super) const AGAIN: Duration = Duration::from_secs(10);
+
+impl Driver {
+    /// Whether a move may begin, and what it takes over from one that has come to no end: who was to have the role there.
+    ///
+    /// # Errors
+    /// Why not: it would be written over the journal of an earlier actor, which has not been read yet.
+    pub(super) async fn may_begin(&mut self, plan: &mut Plan) -> Result<(Permit, Option<BackendId>), String> {
+        if !plan.is_begun && self.left_behind().await.is_some() {
+            // It is looked for again.
+            self.epoch = None;
+            return Err("nothing was changed: a move that was begun before goes on first; ask again when SHOW SWITCHOVERS tells its end".to_owned());
+        }
+        let permit = self.parts.leave.permit()?;
+        if self.epoch != Some(permit.epoch) {
+            return Err(
+                "nothing was changed: the lease store has not said yet whether an earlier move was left behind; ask again in a moment"
+                    .to_owned(),
+            );
+        }
+        let before = self.unfinished.take();
+        plan.has_closed |= before == Some(plan.from);
+        Ok((permit, before))
+    }
+
+    /// A move has come to an end: its sessions go on, and its journal goes unless it is needed.
+    pub(super) async fn settle(
+        &mut self,
+        (plan, before): (&Plan, Option<BackendId>),
+        servers: &[Server],
+        ended: &mut Result<(), String>,
+    ) {
+        if self.may_go_on().is_err() {
+            self.leave_to_another(plan);
+            return;
+        }
+        if let Some(step) = plan.owes().filter(|_| ended.is_err())
+            && let Err(why) = self.hold(&step).await
+        {
+            warn!(why, "transactions that wait cannot go on");
+        }
+        match ended {
+            Err(why) if plan.is_unfinished() => {
+                self.unfinished = plan.aim();
+                self.again = Some(rt::now() + AGAIN);
+                let aim = servers.iter().find(|server| Some(server.id) == plan.aim());
+                let name = aim.map_or("the new primary", |aim| &*aim.name);
+                why.push_str(&format!(". The proxy goes on with it when {name} answers"));
+                self.keep(Some(plan.journal(servers))).await;
+            }
+            // It has not begun: what was there before is there still.
+            Err(_) if before.is_some() && plan.held.is_none() => self.unfinished = before,
+            _ => {
+                self.keep(None).await;
+            }
+        }
+    }
+
+    /// True if a move that has come to no end goes on now: it is read anew.
+    pub(super) fn goes_on(&mut self, servers: &[Server]) -> bool {
+        let Some(aim) = self.unfinished else { return false };
+        let answers = servers.iter().any(|server| server.id == aim && server.seen.is_ok());
+        let rests = self.again.is_some_and(|again| rt::now() < again);
+        if !answers || rests || self.may_go_on().is_err() {
+            return false;
+        }
+        self.epoch = None;
+        true
+    }
+}
