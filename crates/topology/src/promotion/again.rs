@@ -64,13 +64,11 @@ impl Runs {
     /// was not seen counts if all proxies have agreed on it, and it has just started.
     pub fn has_started_again(&self, server: &Server, is_agreed: bool, now: Instant) -> bool {
         let Some(own) = server.standing().filter(|_| self.closed != Some(server.id)) else { return false };
-        match self.open.filter(|seen| seen.id == server.id) {
-            Some(seen) => seen.has_ended(own, now),
-            None => {
-                let young = if self.away == Some(server.id) { YOUNG } else { JUST_STARTED };
-                is_agreed && own.uptime < young
-            }
+        if let Some(seen) = self.open.filter(|seen| seen.id == server.id) {
+            return seen.has_ended(own, now);
         }
+        let young = if self.away == Some(server.id) { YOUNG } else { JUST_STARTED };
+        is_agreed && own.uptime < young
     }
 }
 

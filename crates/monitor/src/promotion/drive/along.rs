@@ -39,12 +39,14 @@ impl Driver {
         let plan = text.and_then(|text| Plan::of_journal(&text, &named(&self.reader.load()), limits).ok());
         let step = plan.as_ref().and_then(own_part);
         let now = plan.as_ref().map(|plan| (plan.from, plan.kind));
-        // A journal stays where a move has come to no end: the next one is another one.
-        let along = self
-            .along
-            .filter(|along| !along.is_over || now == Some((along.from, along.kind)) || step.is_none());
+        // A journal stays where a move has come to no end, and another move may take its place, with another part for this proxy.
+        let along = self.along.filter(|along| step.is_none() || now == Some((along.from, along.kind)));
         match (along, step) {
             (None, Some(step)) => {
+                let is_left = |old: &Along| !old.is_over && old.from != step.on().unwrap_or(old.from);
+                if let Some(old) = self.along.filter(is_left) {
+                    self.release(old).await;
+                }
                 info!(step = step.name(), "another proxy moves the primary's role: new transactions wait");
                 let (from, kind) = now.unwrap_or((BackendId(0), Move::Switchover));
                 self.along = Some(Along { from, kind, since: rt::now(), is_over: false });

@@ -59,7 +59,7 @@ impl Driver {
                 self.again = Some(rt::now() + AGAIN);
                 let aim = servers.iter().find(|server| Some(server.id) == plan.aim());
                 let name = aim.map_or("the new primary", |aim| &*aim.name);
-                why.push_str(&format!(". The proxy goes on with it when {name} answers"));
+                *why = format!("{why}. The proxy goes on with it when {name} answers");
                 self.keep(Some(plan.journal(servers))).await;
             }
             // It has not begun: what was there before is there still.
