@@ -174,7 +174,6 @@ impl Fence {
             let state = self.lock();
             (state.epoch.clone(), state.version)
         };
-        self.lock().on_disk = None;
         self.write(&epoch)?;
         self.lock().on_disk = Some(version);
         Ok(epoch.epoch)
@@ -206,11 +205,10 @@ impl Fence {
 
     /// Has it count once it is on disk, unless something else counts by then: false. What that is, is written after this.
     fn write_and_count(&self, next: Epoch, version: u64, then: impl FnOnce()) -> io::Result<bool> {
-        // The disk may have it although it says that it has not.
-        self.lock().on_disk = None;
         self.write(&next)?;
         let mut state = self.lock();
         if state.version != version {
+            state.on_disk = None;
             return Ok(false);
         }
         *state = Counts { epoch: next, version: version + 1, on_disk: Some(version + 1) };
@@ -226,8 +224,13 @@ impl Fence {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&new, root.join(FILE))?;
-        sync_folder(root)
+        // Until here the disk has what it had.
+        let placed = fs::rename(&new, root.join(FILE)).and_then(|()| sync_folder(root));
+        if placed.is_err() {
+            // It may have it all the same.
+            self.lock().on_disk = None;
+        }
+        placed
     }
 }
 

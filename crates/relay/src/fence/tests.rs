@@ -188,3 +188,24 @@ fn a_cut_that_is_not_on_disk_is_not_reported() {
     fs::remove_dir_all(place).unwrap();
     fs::remove_dir_all(away).unwrap();
 }
+
+/// Whoever counts those that are shut asks at any moment.
+#[test]
+fn a_change_that_is_being_written_takes_nothing_from_what_is_on_disk() {
+    let place = place("writes");
+    let fence = Fence::open(&place).unwrap();
+    fence.enter("a").unwrap().unwrap();
+    fence.cut().unwrap();
+    admit(&fence, Some("b")).unwrap().unwrap();
+    let in_the_way = place.join("epoch.toml.new");
+    fs::create_dir(&in_the_way).unwrap();
+    assert!(fence.enter("b").is_err());
+    assert!(
+        fence.is_on_disk() && fence.epoch().refused == ["a"],
+        "the disk has that, whatever it refuses now"
+    );
+    fs::remove_dir(in_the_way).unwrap();
+    fence.enter("b").unwrap().unwrap();
+    assert!(fence.is_on_disk());
+    fs::remove_dir_all(place).unwrap();
+}
