@@ -32,7 +32,7 @@ pub use lex::lex_with;
 pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
 pub use sql_statements::{SqlStatement, SqlStatements, text_of};
-pub use tracker::{Changed, Earlier, OfServer, Progress, Response, ResponseTracker, Shape};
+pub use tracker::{Ages, Changed, Earlier, OfServer, Progress, Response, ResponseTracker, Shape};
 pub use user_vars::{
     MOST_USER_VARS, READ_AT_ONCE, UserValue, UserVars, bytes_of_user_vars, read_back_sql, room_for_values,
 };

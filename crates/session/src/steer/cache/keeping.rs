@@ -93,7 +93,7 @@ impl Keeping {
             key,
             wanting,
             tally,
-            transcript,
+            mut transcript,
             room: _room,
             origin,
             flight,
@@ -111,6 +111,10 @@ impl Keeping {
             tally.count(Event::Unfit);
             counter(counters).increment();
             return false;
+        }
+        if response.age.is_some() {
+            // Its client is told, if it is one of us. Who is given the answer later may be another.
+            transcript.forget_age();
         }
         let Some(bytes) = transcript.into_bytes() else {
             tally.count(Event::Unfit);
