@@ -40,5 +40,5 @@ pub use user_vars::{
 pub use vars::{
     CLIENT_COLLATION, HiddenCollation, RESULTS_COLLATION, Vars, as_prepared, bytes_of_vars, is_derived,
     is_movable, is_wide, isolation_is, prepared_under, quote_identifier, quote_text, reads_only,
-    set_names_collation, set_reported,
+    set_names_collation, set_reported, sets_isolation,
 };
