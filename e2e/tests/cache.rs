@@ -273,6 +273,10 @@ fn check_never_kept(stage: &Stage) {
         ("SET sql_select_limit = 2", "SET sql_select_limit = DEFAULT"),
         ("CREATE TEMPORARY TABLE mine (id INT)", "DROP TEMPORARY TABLE mine"),
         ("SET @@delphinus.consistency = 'global'", "SET @@delphinus.consistency = DEFAULT"),
+        (
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+            "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -290,6 +294,35 @@ fn check_never_kept(stage: &Stage) {
         client.reset_statement(id).unwrap();
     }
     assert_eq!(runs(stage, "cursor"), 2);
+    // Prepared where the tables are the server's own, whatever the schema is now.
+    client.query("USE information_schema").unwrap();
+    let id = client.prepare(kept("SELECT COUNT(*) FROM schemata", "inside")).unwrap().unwrap().id;
+    client.query("USE app").unwrap();
+    for _ in 0..2 {
+        client.execute(id, &[], false).unwrap();
+    }
+    assert_eq!(runs(stage, "inside"), 2);
+    check_uncommitted_by_default(stage);
+}
+
+/// Where servers let all sessions read what is not committed, answers are kept for those that have set another level.
+fn check_uncommitted_by_default(stage: &Stage) {
+    let level = |level: &str| {
+        for server in &stage.cluster.servers {
+            server.query(&format!("SET GLOBAL TRANSACTION ISOLATION LEVEL {level}")).unwrap();
+        }
+        wait_for_probes(stage);
+    };
+    level("READ UNCOMMITTED");
+    let mut client = session(stage).connect().unwrap();
+    for (marker, times) in [("dirty", 2), ("clean", 1)] {
+        for _ in 0..2 {
+            reply(&mut client, &kept("SELECT v FROM kept", marker));
+        }
+        assert_eq!(runs(stage, marker), times);
+        client.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ").unwrap();
+    }
+    level("REPEATABLE READ");
 }
 
 /// The monitor has looked so often that the cluster is known to be at rest, if it is.

@@ -51,14 +51,23 @@ fn inner(stage: &Stage, server: &Server) -> (Proxy, Address, PortLease) {
     stage.another_proxy(&config).unwrap()
 }
 
-/// A second outer layer is given what the first one has had kept in the inner one, and keeps it no longer than the rest of its time.
+/// A second outer layer is given what the first one has had kept in the inner one, and keeps it no longer than the rest of its time: also
+/// through a layer in the middle, which passes on what the inner one says of it.
 fn an_answer_ages_through_layers(flavor: Flavor) {
     const TTL: Duration = Duration::from_secs(3);
     let stage = Stage::start(flavor).unwrap();
     make_stamp(&stage);
     let (_inner, address, _port) = inner(&stage, &stage.cluster.servers[0]);
     let (_one, first, _first_port) = behind(&stage, &address, "");
-    let (_other, second, _second_port) = behind(&stage, &address, "");
+    // Whose monitor the one in the middle has to know, too.
+    let monitor = (stage.cluster.monitor_user.clone(), stage.cluster.monitor_password.clone());
+    let through = ConfigFile {
+        only_primary_at: Some(address.socket.clone()),
+        users: vec![monitor],
+        ..ConfigFile::default()
+    };
+    let (_middle, middle, _middle_port) = stage.another_proxy(&through).unwrap();
+    let (_other, second, _second_port) = behind(&stage, &middle, "");
     let sql = format!("/*+ delphinus(cache_ttl={}) */ SELECT u FROM stamp", TTL.as_millis());
     let mut first = first.login().connect().unwrap();
     let mut second = second.login().connect().unwrap();

@@ -79,7 +79,7 @@ impl RunningCluster {
         let bells: Vec<Arc<Notify>> = (0..threads).map(|_| Arc::default()).collect();
         let places = Places::new(config, cluster, &bells)?;
         let (tuning, tunings) = watch::channel(settings::tuning(&cluster.monitor));
-        let (monitor, reader) = Monitor::new(settings::monitor(cluster, &places, tunings, kept));
+        let (monitor, reader) = Monitor::new(settings::monitor((id, cluster), &places, tunings, kept));
         let (listed, authentication) = settings::listed_users(config);
         let users = Arc::new(Users::new(listed, authentication));
         let routing = routing::routing(config, (id, cluster), &places, None);

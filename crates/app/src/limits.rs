@@ -67,7 +67,7 @@ fn warn(backend: &topology::Backend, limits: &ServerLimits, budget: &Budget) {
     }
     if let Some(max) = limits.max_user_connections {
         tracing::warn!(
-            backend = %name, max_user_connections = max,
+            backend = %name, max_user_connections = max.get(),
             "the server limits the connections of each user: the pool stays below, with all clients of a user together"
         );
     }

@@ -54,6 +54,9 @@ pub(crate) fn routing(
         consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
         cache: usual_terms(config),
         cache_wait: Duration::from_millis(config.cache.wait_ms),
+        cache_longest: Duration::from_millis(
+            config.cache.rights_max_age_ms.unwrap_or(cluster.pool.rights_max_age_ms),
+        ),
         strict_hints: routing.strict_hints,
         explain_route: routing.explain_route,
         replica_read_only_transactions: routing.replica_read_only_transactions,

@@ -149,8 +149,16 @@ pub(crate) fn tuning(monitor: &config::Monitor) -> Tuning {
     }
 }
 
+/// How often code in the database is read. Where writes end answers, a view that calls a function that writes has to be known: with 0, too.
+fn stored_code_interval(monitor: &config::Monitor, is_ended_by_writes: bool) -> Duration {
+    match Duration::from_millis(monitor.stored_code_interval_ms) {
+        Duration::ZERO if is_ended_by_writes => Duration::from_mins(1),
+        interval => interval,
+    }
+}
+
 pub(crate) fn monitor(
-    cluster: &Cluster,
+    (id, cluster): (ClusterId, &Cluster),
     places: &Places,
     tuning: watch::Receiver<Tuning>,
     kept: &Kept,
@@ -166,7 +174,7 @@ pub(crate) fn monitor(
             config::TopologyKind::ReadOnly => Kind::ReadOnly,
             config::TopologyKind::GroupReplication => Kind::GroupReplication,
         },
-        stored_code_interval: Duration::from_millis(cluster.monitor.stored_code_interval_ms),
+        stored_code_interval: stored_code_interval(&cluster.monitor, kept.cache.tables(id).is_some()),
         resolver: Resolver::System,
         is_lag_from_performance_schema: cluster.monitor.lag_source == config::LagSource::PerformanceSchema,
         heartbeat: heartbeat(cluster),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use delphinus_wire::response::PeerAge;
+
 use crate::origin::Origin;
 
 /// What a backend answered, as its client got it: whole packets, from the first one after the command.
@@ -49,6 +51,14 @@ impl Transcript {
     /// The answer cannot be kept.
     pub fn give_up(&mut self) {
         self.bytes = None;
+    }
+
+    /// Without what its client was told of its age.
+    pub fn forget_age(&mut self) {
+        self.bytes = self.bytes.take().and_then(|mut bytes| {
+            PeerAge::unmarked(&mut bytes).ok()?;
+            Some(bytes)
+        });
     }
 
     /// All of it; `None` if it was given up.

@@ -3,8 +3,8 @@
 //!
 //! Owns: who is the first, and who is woken. Must not know for how long anybody waits.
 
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::hash::BuildHasher;
 use std::pin::Pin;
@@ -16,8 +16,8 @@ use crate::key::Key;
 /// The parts that questions are divided into by their hash, so that threads seldom meet at a lock.
 const PARTS: usize = 16;
 
-/// So many questions of a part whose answers could not be kept are remembered, by their hash.
-const MOST_FUTILE: usize = 1024;
+/// So many questions of a part whose answers were not kept are remembered, by their hash.
+const MOST_REMEMBERED: usize = 1024;
 
 /// The questions under way, of all threads.
 #[derive(Debug, Clone)]
@@ -33,9 +33,29 @@ struct Sky {
 struct Part {
     /// Each with those who wait for it.
     under_way: HashMap<Key, Arc<Mutex<Waiting>>>,
-    /// To wait for these would be in vain: the last answer was not one to keep. Two questions of the same hash only miss a
-    /// chance to wait.
-    futile: HashSet<u64>,
+    /// Of these the last answer was not kept. Two questions of the same hash only miss a chance to wait.
+    not_kept: HashMap<u64, Vain>,
+}
+
+/// Whether to wait for an answer would be in vain, where the last one was not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Vain {
+    /// Not yet: the next one may be kept.
+    Perhaps,
+    /// Yes.
+    Surely,
+}
+
+/// What came of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// There was none: who asked has gone, or its backend. That tells nothing of the next one.
+    Nothing,
+    Kept,
+    /// It was not kept, but for a reason that may have passed.
+    Doubtful,
+    /// Its like are never kept.
+    Unfit,
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +70,7 @@ pub struct Flight {
     key: Key,
     hash: u64,
     sky: Arc<Sky>,
-    is_kept: bool,
+    came: Came,
 }
 
 /// Ready when somebody else's question has been answered, or will not be. Dropped before that, it is forgotten.
@@ -95,44 +115,70 @@ impl Flights {
         if let Some(waiting) = part.under_way.get(key) {
             return Takeoff::Wait(Landing { waiting: waiting.clone(), place: None });
         }
-        if part.futile.contains(&hash) {
+        if part.not_kept.get(&hash) == Some(&Vain::Surely) {
             return Takeoff::Alone;
         }
-        part.under_way.insert(key.clone(), Arc::default());
-        Takeoff::First(Flight { key: key.clone(), hash, sky: self.0.clone(), is_kept: false })
+        Takeoff::First(self.take_off(&mut part, (key, hash)))
     }
 
-    /// Begins to ask what is known already, but grows old; `None` if somebody asks it.
+    /// Begins to ask what is known already, but grows old; `None` if somebody asks it. Nobody waits for that, so it is never in vain.
     pub fn begin_again(&self, key: &Key) -> Option<Flight> {
-        match self.begin(key) {
-            Takeoff::First(flight) => Some(flight),
-            Takeoff::Wait(_) | Takeoff::Alone => None,
-        }
+        let hash = self.0.hashes.hash_one(key);
+        let mut part = self.0.part(hash);
+        (!part.under_way.contains_key(key)).then(|| self.take_off(&mut part, (key, hash)))
+    }
+
+    fn take_off(&self, part: &mut Part, (key, hash): (&Key, u64)) -> Flight {
+        part.under_way.insert(key.clone(), Arc::default());
+        Flight { key: key.clone(), hash, sky: self.0.clone(), came: Came::Nothing }
     }
 
     /// The answer to this was kept after all.
     pub fn is_kept(&self, key: &Key) {
         let hash = self.0.hashes.hash_one(key);
-        self.0.part(hash).futile.remove(&hash);
+        self.0.part(hash).not_kept.remove(&hash);
     }
 }
 
 impl Flight {
     /// The answer is kept: who waits finds it.
     pub fn kept(mut self) {
-        self.is_kept = true;
+        self.came = Came::Kept;
+    }
+
+    /// The answer is not kept, for a reason that may have passed when the next one asks. After the second such answer in a row nobody waits.
+    pub fn doubtful(mut self) {
+        self.came = Came::Doubtful;
+    }
+
+    /// Its like are never kept: nobody waits for the next one.
+    pub fn unfit(mut self) {
+        self.came = Came::Unfit;
+    }
+}
+
+impl Part {
+    fn remember(&mut self, hash: u64, came: Came) {
+        let vain = match came {
+            Came::Nothing => return,
+            Came::Kept => {
+                self.not_kept.remove(&hash);
+                return;
+            }
+            Came::Doubtful if !self.not_kept.contains_key(&hash) => Vain::Perhaps,
+            Came::Doubtful | Came::Unfit => Vain::Surely,
+        };
+        if self.not_kept.len() >= MOST_REMEMBERED {
+            self.not_kept.clear();
+        }
+        self.not_kept.insert(hash, vain);
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
         let mut part = self.sky.part(self.hash);
-        if !self.is_kept {
-            if part.futile.len() >= MOST_FUTILE {
-                part.futile.clear();
-            }
-            part.futile.insert(self.hash);
-        }
+        part.remember(self.hash, self.came);
         let waiting = part.under_way.remove(&self.key);
         drop(part);
         let wakers = waiting.map(|waiting| {
@@ -237,10 +283,40 @@ mod tests {
         assert!(Pin::new(&mut landing).poll(&mut context).is_pending());
         drop((again, other));
         assert_eq!(woken(), 2, "also where nothing came of it");
-        assert!(matches!(begin("a"), Takeoff::Alone), "it was not kept the last time");
-        flights.is_kept(&key("a"));
-        assert!(flights.begin_again(&key("a")).is_some());
+        assert!(
+            matches!(begin("a"), Takeoff::First(_)),
+            "who asked has gone: one of those who wait is the next"
+        );
         assert!(flights.0.parts.iter().all(|part| lock(part).under_way.is_empty()));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_will_not_be_kept_and_one_chance_is_given_to_what_may_be() {
+        let flights = Flights::default();
+        let first = |text: &str| match flights.begin(&key(text)) {
+            Takeoff::First(flight) => Some(flight),
+            Takeoff::Alone => None,
+            Takeoff::Wait(_) => panic!("nobody asks"),
+        };
+        for text in ["a", "b"] {
+            match text {
+                "a" => first(text).unwrap().unfit(),
+                _ => {
+                    first(text).unwrap().doubtful();
+                    // Nothing is known by that.
+                    drop(first(text).unwrap());
+                    first(text).unwrap().doubtful();
+                }
+            }
+            assert!(first(text).is_none(), "{text}");
+            drop(flights.begin_again(&key(text)).expect("nobody waits for a refresh"));
+            assert!(first(text).is_none(), "{text}");
+            flights.is_kept(&key(text));
+            first(text).unwrap().doubtful();
+            first(text).unwrap().kept();
+            first(text).unwrap().doubtful();
+            assert!(first(text).is_some(), "{text}: two in a row only");
+        }
     }
 
     #[test]

@@ -58,6 +58,15 @@ impl Origin {
         true
     }
 
+    /// What it refers to that is nobody else's, in bytes.
+    pub(crate) fn own_size(&self) -> usize {
+        /// A node of the map of a position, and a part of it with its room.
+        const MAP: usize = 512;
+        const PART: usize = 64;
+        let own = self.position.as_ref().filter(|position| Arc::strong_count(position) == 1);
+        own.map_or(0, |position| MAP + PART * position.parts()) + self.reads.as_ref().map_or(0, Reads::size)
+    }
+
     /// True if the answer is proved to have everything that the session has written, and what it was told to find.
     ///
     /// Asked for after the last write had ended, it has that write if it comes from the backend that wrote, from one that had
@@ -86,6 +95,25 @@ mod tests {
 
     fn set(text: &str) -> GtidSet {
         GtidSet::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_its_own_counts_and_what_others_have_too_does_not() {
+        let shared = Arc::new(set("0-1-5,1-1-2"));
+        let mut origin = Origin {
+            backend: PRIMARY,
+            began: Instant::now(),
+            position: Some(shared.clone()),
+            had_all: false,
+            probe: 1,
+            rights: 0,
+            reads: None,
+        };
+        assert_eq!(origin.own_size(), 0);
+        drop(shared);
+        assert_eq!(origin.own_size(), 512 + 2 * 64);
+        origin.position = None;
+        assert_eq!(origin.own_size(), 0);
     }
 
     #[test]

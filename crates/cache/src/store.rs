@@ -31,8 +31,8 @@ pub struct Limits {
     pub shares: Vec<(Arc<str>, u64)>,
 }
 
-/// What an entry takes beside the bytes of its key and its answer: two slots of the map, [`Kept`], `Origin`, and the counts of the
-/// shared pointers.
+/// What an entry takes beside the bytes of its key and its answer, and what its `Origin` refers to: two slots of the map, [`Kept`],
+/// `Origin`, and the counts of the shared pointers.
 const OVERHEAD: u64 = 320;
 
 /// An answer that is kept.
@@ -55,6 +55,11 @@ impl Kept {
     /// True for the first who asks: the answer is to be asked for anew.
     pub fn is_first_to_renew(&self) -> bool {
         !self.is_renewed.load(Ordering::Relaxed) && !self.is_renewed.swap(true, Ordering::Relaxed)
+    }
+
+    /// It is not, after all: the next who asks is the first.
+    pub fn renew_later(&self) {
+        self.is_renewed.store(false, Ordering::Relaxed);
     }
 
     /// Counts that it was given, by the one with this number ([`Tallies::place`]).
@@ -98,7 +103,7 @@ impl Weighter<Key, Arc<Kept>> for Weight {
 }
 
 fn weight(key: &Key, answer: &Answer) -> u64 {
-    OVERHEAD + key.size() as u64 + answer.bytes.len() as u64
+    OVERHEAD + (key.size() + answer.bytes.len() + answer.origin.own_size()) as u64
 }
 
 /// What had to make room for one that was stored: freed when this is, which is after the lock is.

@@ -192,6 +192,13 @@ pub struct Reads {
     cells: Box<[(Spot, u64)]>,
 }
 
+impl Reads {
+    /// Of what it has noted of tables, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        size_of_val(&*self.cells)
+    }
+}
+
 /// What a validity depends on beside the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Around {

@@ -175,7 +175,7 @@ impl Budget {
         let usable = limits.max_connections.saturating_sub(left_to_others(limits.max_connections)).max(1);
         self.server_max.store(usable, Ordering::Relaxed);
         // KILL logs in as the same user.
-        let of_user = limits.max_user_connections.map_or(u32::MAX, |max| max.saturating_sub(1).max(1));
+        let of_user = limits.max_user_connections.map_or(u32::MAX, |max| (max.get() - 1).max(1));
         self.server_max_of_user.store(of_user, Ordering::Relaxed);
         for (known, limit) in self.idle_s.iter().zip([limits.interactive_timeout_s, limits.wait_timeout_s]) {
             known.store(limit, Ordering::Relaxed);

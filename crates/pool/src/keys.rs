@@ -107,13 +107,18 @@ impl Keys {
     #[must_use]
     pub fn of(self, rights: &Arc<Rights>) -> Self {
         // What the user has done before is not known.
-        let changed = AtomicU64::new(rights.last().0);
+        let changed = AtomicU64::new(rights.last_change());
         Self { rights: rights.clone(), changed, ..self }
     }
 
     /// The epoch of the user.
     pub fn epoch(&self) -> Epoch {
         self.rights.of_all().max(Epoch(self.changed.load(Ordering::Acquire)))
+    }
+
+    /// Another number after each change of what the user may do that the proxy has seen. Unlike the epoch it does not grow by itself.
+    pub fn last_change(&self) -> u64 {
+        self.rights.changed_of_all().max(self.changed.load(Ordering::Acquire))
     }
 
     /// Another number after each change that the user makes of its own account.
@@ -123,7 +128,7 @@ impl Keys {
 
     /// The user has changed its own account: for it alone a new epoch begins, and its passwords are checked again.
     pub fn have_changed(&self) {
-        self.changed.fetch_max(self.rights.next(), Ordering::AcqRel);
+        self.changed.fetch_max(self.rights.next_change(), Ordering::AcqRel);
         self.distrust();
     }
 

@@ -29,6 +29,10 @@ pub struct Rights {
     last: AtomicU64,
     /// The epoch of all users.
     of_all: AtomicU64,
+    /// The last of these that began with a change, and not by age.
+    changed_of_all: AtomicU64,
+    /// The last number that any change was given.
+    last_change: AtomicU64,
     /// A statement has changed something.
     bell: rt::Notify,
 }
@@ -38,9 +42,14 @@ pub struct Rights {
 const FIRST_ECHO: Duration = Duration::from_secs(1);
 
 impl Rights {
-    /// The last number that was given: no epoch is later.
-    pub(crate) fn last(&self) -> Epoch {
-        Epoch(self.last.load(Ordering::Acquire))
+    /// The number of the last change, whosever rights that were.
+    pub(crate) fn last_change(&self) -> u64 {
+        self.last_change.load(Ordering::Acquire)
+    }
+
+    /// The number of the last change that was about all users.
+    pub(crate) fn changed_of_all(&self) -> u64 {
+        self.changed_of_all.load(Ordering::Acquire)
     }
 
     /// The epoch of all users.
@@ -48,22 +57,35 @@ impl Rights {
         Epoch(self.of_all.load(Ordering::Acquire))
     }
 
-    /// A new number.
-    pub(crate) fn next(&self) -> u64 {
+    fn next(&self) -> u64 {
         self.last.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// The number of a change of one user.
+    pub(crate) fn next_change(&self) -> u64 {
+        let number = self.next();
+        self.last_change.fetch_max(number, Ordering::AcqRel);
+        number
     }
 
     /// A statement may have changed the rights of anybody. When this returns, whoever logs in gets only connections that are
     /// authenticated after it.
     pub fn have_changed(&self) {
-        self.begin_epoch();
+        self.begin_changed_epoch();
         self.bell.notify_one();
     }
 
     /// The primary gives sessions that begin now other variables. It tells no replica of that, so that nothing has to be looked at later.
     /// The new epoch comes back.
     pub fn defaults_have_changed(&self) -> Epoch {
-        self.begin_epoch()
+        self.begin_changed_epoch()
+    }
+
+    fn begin_changed_epoch(&self) -> Epoch {
+        let begun = self.begin_epoch();
+        self.changed_of_all.fetch_max(begun.0, Ordering::AcqRel);
+        self.last_change.fetch_max(begun.0, Ordering::AcqRel);
+        begun
     }
 
     fn begin_epoch(&self) -> Epoch {
@@ -85,7 +107,11 @@ impl Rights {
                 Some(Either::Second(Ok(()))) => {}
                 Some(Either::Second(Err(_))) => return,
                 None => {
-                    self.begin_epoch();
+                    if echo.is_some() {
+                        self.begin_changed_epoch()
+                    } else {
+                        self.begin_epoch()
+                    };
                     echo = echo.map(|pause| pause * 2).filter(|pause| *pause < most);
                 }
             }
@@ -113,6 +139,16 @@ mod tests {
         carl.have_changed();
         // Of a user that nobody has heard of for a while it is not known what has happened.
         assert_eq!(Keys::default().of(&rights).epoch(), carl.epoch());
+        // An epoch that ends by age alone is no change.
+        let before = (carl.epoch(), carl.last_change(), bob.last_change());
+        rights.begin_epoch();
+        assert!(carl.epoch() > before.0);
+        assert_eq!((carl.last_change(), bob.last_change()), (before.1, before.2));
+        assert_eq!(Keys::default().of(&rights).last_change(), before.1);
+        bob.have_changed();
+        assert!(carl.last_change() == before.1 && bob.last_change() > before.2);
+        rights.defaults_have_changed();
+        assert!(carl.last_change() > before.1 && carl.last_change() == bob.last_change());
     }
 
     #[test]
@@ -130,6 +166,14 @@ mod tests {
                 rt::sleep(Duration::from_millis(5)).await;
             }
             assert!(begun.elapsed() >= longest * 3, "{:?}", begun.elapsed());
+            assert_eq!(rights.last_change(), 0, "nothing has changed");
+            setting.send_replace(FIRST_ECHO * 3);
+            rights.have_changed();
+            let changed = rights.last_change();
+            while rights.last_change() == changed {
+                assert!(begun.elapsed() < Duration::from_secs(10), "a replica may have executed it only now");
+                rt::sleep(Duration::from_millis(5)).await;
+            }
             ageing.abort();
         })
         .unwrap();

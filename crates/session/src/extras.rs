@@ -188,8 +188,8 @@ impl Session {
         if self.steering.keeping.is_some() {
             let origin = self.origin(checkout);
             if let Some(keeping) = &mut self.steering.keeping {
-                let is_primary = self.worker.outlook.primary() == Some(checkout.backend());
-                keeping.begin(origin, Giver { peer: checkout.connection().peer, is_primary });
+                let giver = Giver::of(checkout, &self.worker.outlook, &self.state.want.vars);
+                keeping.begin(origin, giver);
             }
         }
         self.noted.is_sent();
@@ -236,7 +236,12 @@ impl Session {
                 if is_due {
                     let asked = Copied::Text(text.to_vec());
                     let depends = self.depends(input, Asks::Text(text_at));
-                    self.renew(Command::Query(text), (asked, depends), (statement, wanting, &kept));
+                    if self
+                        .renew(Command::Query(text), (asked, depends), (statement, wanting, &kept))
+                        .is_none()
+                    {
+                        kept.renew_later();
+                    }
                 }
                 self.give_long(input, statement, &kept).await
             }
@@ -263,7 +268,9 @@ impl Session {
                 let capabilities = self.client.capabilities;
                 if is_due && let Some(asked) = Copied::execution(found, payload, params, capabilities) {
                     let depends = self.depends(input, Asks::Prepared(id));
-                    self.renew(command, (asked, depends), (statement, wanting, &kept));
+                    if self.renew(command, (asked, depends), (statement, wanting, &kept)).is_none() {
+                        kept.renew_later();
+                    }
                 }
                 self.give_long(input, statement, &kept).await
             }
@@ -276,7 +283,8 @@ impl Session {
 
     /// What is wanted of the answer, where it may be kept.
     fn wanting(&mut self, input: Input, statement: &Statement) -> Option<Wanting> {
-        let wanting = self.steering.keeps(self.settings.routing.cache)?;
+        let routing = &self.settings.routing;
+        let wanting = self.steering.keeps((routing.cache, routing.cache_longest))?;
         (input.is_whole() && self.why_not_cached(statement).is_none()).then_some(wanting)
     }
 
@@ -295,25 +303,30 @@ impl Session {
         let fitness = |origin: &_| self.stand().fitness(origin);
         let answers = self.worker.answers.as_ref()?;
         Some(match answers.look(&asking, command, wanting, fitness) {
-            Ok((kept, _)) if !self.steering.may_give(&kept) => return None,
+            Ok((kept, is_due)) if !self.steering.may_give(&kept) => {
+                if is_due {
+                    kept.renew_later();
+                }
+                return None;
+            }
             Ok((kept, is_due)) => Looked::Has { kept, is_due },
             Err(key) => Looked::HasNot(key, self.cache_tally(answers, wanting, command)),
         })
     }
 
-    /// Has the question asked anew beside this session, which gets the answer that is there.
+    /// Has the question asked anew beside this session, which gets the answer that is there; `None` if it cannot be now.
     #[cold]
     fn renew(
         &self,
         command: Command<'_>,
         (asked, depends): (Copied, Option<Depends>),
         (statement, wanting, older): (&Statement, Wanting, &Kept),
-    ) {
+    ) -> Option<()> {
         if self.worker.outlook.is_paused() {
             // Nothing is sent while operators have statements wait.
-            return;
+            return None;
         }
-        let Some(answers) = self.worker.answers.clone() else { return };
+        let answers = self.worker.answers.clone()?;
         let place = &self.steering.cache_place(self.login.listener.mode);
         let (want, capabilities) = (&self.state.want, self.client.capabilities);
         let asking = Asking { held: &self.held, want, capabilities, place };
@@ -335,7 +348,7 @@ impl Session {
             outlook: self.worker.outlook.clone(),
             ledger: self.worker.ledger.clone(),
         };
-        refresh.begin(means, (key, wanting), older);
+        refresh.begin(means, (key, wanting), older)
     }
 
     /// What counts the answer to this.

@@ -151,6 +151,11 @@ impl Causality {
         self.writing.is_told(statement, text);
     }
 
+    /// The statement that has begun runs once for each row of an array, and each time commits, without a transaction.
+    pub(crate) fn runs_several_times(&mut self) {
+        self.writing.runs_several_times();
+    }
+
     /// The command is sent to this backend: counts a write until the command ends.
     #[inline]
     pub(crate) fn count_write(&mut self, progress: &Progress, (backend, on_replica): (BackendId, bool)) {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::costs::Spent;
 use delphinus_memory::Permit;
 use delphinus_net::{Buffer, BufferPool, Stream};
+use delphinus_state::Ages;
 use delphinus_telemetry::ClusterCounters;
 use delphinus_wire::command::{BackendStmtId, STMT_ID_AT};
 use delphinus_wire::{Capabilities, Frame, HEADER_LEN, put_packet};
@@ -53,6 +54,8 @@ pub(crate) struct Client {
     pub equipment: Rc<Equipment>,
     /// The statement that runs may make a server ask for a file of the client's.
     pub may_send_file: bool,
+    /// What it is told of ages by the backend that the statement runs on.
+    pub ages: Ages,
     /// Bytes that were sent to it.
     sent: u64,
     /// Bytes that came from it.
@@ -78,6 +81,7 @@ impl Client {
             capabilities,
             equipment,
             may_send_file: false,
+            ages: Ages::Hidden,
             sent: 0,
             received,
             spent,

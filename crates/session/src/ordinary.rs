@@ -110,6 +110,7 @@ impl Session {
     fn send_off(&mut self, mut checkout: Checkout, input: Input) -> Result<UnderWay, Unsent> {
         let place = (checkout.backend(), self.steering.on_replica);
         self.causality.count_write(&self.worker.outlook.progress, place);
+        self.begin_to_tell_ages(&checkout);
         if !self.client.post(&mut checkout, input) {
             return Err(Unsent::Chosen(checkout));
         }

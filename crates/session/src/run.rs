@@ -5,9 +5,9 @@ use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::number_of_text;
 use delphinus_sql::{Class, Effects, Statement, Why};
-use delphinus_state::{PinReason, Response, Shape};
+use delphinus_state::{Ages, PinReason, Response, Shape};
 use delphinus_wire::command::ClientStmtId;
-use delphinus_wire::response::Status;
+use delphinus_wire::response::{Layer, Status};
 
 use crate::client_error::ProxyError;
 use crate::fresh::TextHere;
@@ -248,6 +248,16 @@ impl Session {
         Ok(Tried::Forwarded(checkout, forwarded))
     }
 
+    /// One of us is told how old an answer is that the backend had kept. If that is not the primary, writes pass it by, and it cannot know
+    /// whether one has ended the answer.
+    #[inline]
+    pub(crate) fn begin_to_tell_ages(&mut self, checkout: &Checkout) {
+        if self.login.peer == Layer::TellsAges {
+            let is_primary = self.worker.outlook.primary() == Some(checkout.backend());
+            self.client.ages = if is_primary { Ages::ToldWhole } else { Ages::Told };
+        }
+    }
+
     /// Forwards the command in `input` (whose bytes may have been changed in place) and relays the response.
     #[inline]
     pub(crate) async fn forward(
@@ -259,6 +269,7 @@ impl Session {
         self.count_route();
         let place = (checkout.backend(), self.steering.on_replica);
         self.causality.count_write(&self.worker.outlook.progress, place);
+        self.begin_to_tell_ages(checkout);
         let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
         let began = self.worker.outlook.needs_latency().then(rt::now);
         let question = if self.costs.is_running() { None } else { checkout.connection().begin_question() };

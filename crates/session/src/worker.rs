@@ -98,6 +98,8 @@ pub struct Routing {
     pub cache: CacheTerms,
     /// How long a statement waits for the same question of another session to be answered, before it asks, too.
     pub cache_wait: Duration,
+    /// No answer that is kept is given when it is older.
+    pub cache_longest: Duration,
     /// How long a read waits on a replica for what its session has to find.
     pub consistency_timeout: Duration,
     /// A hint that cannot be obeyed is an error.

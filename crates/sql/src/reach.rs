@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::names::{Mentioned, Word};
-use crate::{Access, Class, Effects, LexOptions, Risks, Statement};
+use crate::{Access, Class, Effects, LexOptions, Risks, Statement, Uses};
 
 pub use builder::{Kind, ReachBuilder};
 
@@ -173,7 +173,7 @@ impl Reach {
             What::Nothing => return Written::default(),
             What::Rows => self.rows_written((sql, options), schema, may_be_temporary),
             What::Anything if is_truncate => self.rows_written((sql, options), schema, may_be_temporary),
-            What::Anything => Touched::everything(),
+            What::AnyRows | What::Anything => Touched::everything(),
         };
         let at_once = if tables.is_everything {
             Touched::everything()
@@ -252,10 +252,20 @@ enum What {
     Nothing,
     /// Rows of tables that it names.
     Rows,
+    /// Rows of any table.
+    AnyRows,
     Anything,
 }
 
 fn what(statement: &Statement) -> What {
+    match what_by_class(statement) {
+        // What is read of a sequence is not looked after.
+        What::Nothing | What::Rows if statement.uses.contains(Uses::SEQUENCES) => What::AnyRows,
+        what => what,
+    }
+}
+
+fn what_by_class(statement: &Statement) -> What {
     let is_opaque = statement.effects.intersects(Effects::OPAQUE.union(Effects::BODY_EXECUTES));
     if is_opaque || statement.risks.contains(Risks::UNSEEN) {
         return What::Anything;

@@ -38,4 +38,7 @@ bit_set! {
     SKIPS_ROWS = 13;
     /// Reads one of the `session_track_*` variables, or may list them (`SHOW VARIABLES`).
     TRACKING = 14;
+    /// `NEXTVAL()`, `SETVAL()` and their other forms: a sequence is another one afterwards, for all sessions, at once, and whatever becomes
+    /// of the transaction.
+    SEQUENCES = 15;
 }

@@ -32,7 +32,7 @@ pub use lex::lex_with;
 pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
 pub use sql_statements::{SqlStatement, SqlStatements, text_of};
-pub use tracker::{Changed, Earlier, OfServer, Progress, Response, ResponseTracker, Shape};
+pub use tracker::{Ages, Changed, Earlier, OfServer, Progress, Response, ResponseTracker, Shape};
 pub use user_vars::{
     MOST_USER_VARS, READ_AT_ONCE, UserValue, UserVars, bytes_of_user_vars, read_back_sql, room_for_values,
 };
@@ -40,5 +40,5 @@ pub use user_vars::{
 pub use vars::{
     CLIENT_COLLATION, HiddenCollation, RESULTS_COLLATION, Vars, as_prepared, bytes_of_vars, is_derived,
     is_movable, is_wide, isolation_is, prepared_under, quote_identifier, quote_text, reads_only,
-    set_names_collation, set_reported,
+    set_names_collation, set_reported, sets_isolation,
 };

@@ -8,10 +8,10 @@
 
 mod response;
 
-use delphinus_wire::response::{self as packets, EofPacket, ErrPacket, OkPacket, PrepareOk, Status};
+use delphinus_wire::response::{self as packets, EofPacket, ErrPacket, OkPacket, PeerAge, PrepareOk, Status};
 use delphinus_wire::{Capabilities, HEADER_LEN, Malformed, parse_header};
 
-pub use response::{Changed, Earlier, OfServer, Response};
+pub use response::{Ages, Changed, Earlier, OfServer, Response};
 
 /// What kind of answer a command gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +104,7 @@ pub struct ResponseTracker {
     seq: u8,
     backend: Capabilities,
     client: Capabilities,
+    ages: Ages,
     response: Response,
 }
 
@@ -148,8 +149,15 @@ impl ResponseTracker {
             seq: 0,
             backend,
             client,
+            ages: Ages::Hidden,
             response,
         }
+    }
+
+    /// Whether the client is told ages.
+    #[inline]
+    pub fn tell_ages(&mut self, ages: Ages) {
+        self.ages = ages;
     }
 
     /// The sequence id of an error in the place of what is missing, if everything recognised has passed; `None` in the
@@ -408,14 +416,14 @@ impl ResponseTracker {
         Meaning::Pass
     }
 
-    fn end_of_rows(&mut self, len: usize, payload: &[u8]) -> Result<Meaning, Malformed> {
+    fn end_of_rows(&mut self, len: usize, payload: &mut [u8]) -> Result<Meaning, Malformed> {
         if !self.deprecate_eof() || len < 7 {
             return Ok(self.eof(EofPacket::parse(payload)?));
         }
         self.ok(payload)
     }
 
-    fn ok(&mut self, payload: &[u8]) -> Result<Meaning, Malformed> {
+    fn ok(&mut self, payload: &mut [u8]) -> Result<Meaning, Malformed> {
         let ok = OkPacket::parse(payload, self.backend)?;
         let is_result_set = payload[0] == packets::EOF;
         self.response.see_ok(&ok, is_result_set);
@@ -423,6 +431,15 @@ impl ResponseTracker {
         let meaning = self.end_result(ok.status);
         if !ok.changes.bytes().is_empty() {
             let is_for_proxy = ok.changes.is_statement_id() || self.response.age.is_some();
+            if let Some(told) = self.response.age
+                && self.ages != Ages::Hidden
+                && self.is_done()
+            {
+                if told.is_current && self.ages == Ages::Told {
+                    PeerAge::forget_current(payload);
+                }
+                return Ok(meaning);
+            }
             let is_told = self.client.contains(Capabilities::SESSION_TRACK) && !is_for_proxy;
             return Ok(if is_told { Meaning::Rewrite } else { Meaning::Strip });
         }

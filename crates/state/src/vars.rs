@@ -191,6 +191,11 @@ pub fn reads_only(vars: &Vars) -> bool {
         .any(|value| matches!(&**value, b"1" | b"ON"))
 }
 
+/// True if the session has set an isolation level.
+pub fn sets_isolation(vars: &Vars) -> bool {
+    ["transaction_isolation", "tx_isolation"].iter().any(|name| vars.contains_key(*name))
+}
+
 /// True if the session has set one of these isolation levels.
 pub fn isolation_is(vars: &Vars, levels: &[&str]) -> bool {
     ["transaction_isolation", "tx_isolation"]

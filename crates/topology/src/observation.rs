@@ -132,6 +132,7 @@ impl Answer {
                 max_user_connections: None,
                 wait_timeout_s: 28_800,
                 interactive_timeout_s: 28_800,
+                reads_uncommitted: false,
             },
             identity: None,
             replication: Replication::NotAsked,

@@ -30,6 +30,7 @@ pub(super) fn check(stage: &Stage) {
     // Text and prepared, which have the same digest.
     assert_eq!((row, counted.len()), (vec!["1", "1", "soft", "1"], 1));
     assert!(shown(&mut operator, "refreshes_kept") >= 2);
+    check_rights_age(stage);
     // What is too old is given back.
     let mut client = address.connect().unwrap();
     let (before, kept) = (shown(&mut operator, "answers"), shown(&mut operator, "answers_kept"));
@@ -38,6 +39,26 @@ pub(super) fn check(stage: &Stage) {
     }
     assert_eq!(shown(&mut operator, "answers_kept"), kept + 50);
     until(LIMIT, "they are given back", || Ok(shown(&mut operator, "answers") <= before)).unwrap();
+}
+
+/// An answer ends when it is as old as rights may be, or as `[cache]` says of answers; but not with the epoch of rights.
+fn check_rights_age(stage: &Stage) {
+    for (section, marker) in [("", "rights0"), ("[cache]\nrights_max_age_ms = 3600000\n", "rights1")] {
+        let config = ConfigFile {
+            pool: vec!["rights_max_age_ms = 400".to_owned()],
+            ..ConfigFile::with_sections(section)
+        };
+        let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+        let mut client = session_at(&address).connect().unwrap();
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(1500) {
+            reply(&mut client, &kept("SELECT v FROM kept WHERE id = 3", marker));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let runs = runs(stage, marker);
+        let wanted = if section.is_empty() { 2..=4 } else { 1..=1 };
+        assert!(wanted.contains(&runs), "{marker}: {runs}");
+    }
 }
 
 fn check_soft(stage: &Stage, address: &Address, (marker, is_prepared): (&str, bool)) {

@@ -52,6 +52,7 @@ pub(super) fn check(stage: &Stage) {
     let others = (all - 1).to_string();
     assert_eq!(counted, [all.to_string(), others.clone(), "1".to_owned(), others]);
     check_killed(&address, &mut blocker);
+    check_first_killed(stage, &address, &mut operator);
     check_no_wait(stage);
 }
 
@@ -73,6 +74,34 @@ fn check_killed(address: &Address, blocker: &mut Client) {
         blocker.query("UNLOCK TABLES").unwrap();
         assert_eq!(one.join().unwrap(), "2");
     });
+}
+
+/// The session that asks for all is killed: one of those who wait asks then, and the others wait for that one.
+fn check_first_killed(stage: &Stage, address: &Address, operator: &mut Client) {
+    const OTHERS: u64 = 10;
+    let sql = &on_primary("orphans");
+    let (mut blocker, mut killer) = (stage.primary_address().connect().unwrap(), address.connect().unwrap());
+    let mut first = address.connect().unwrap();
+    let id = first.value("SELECT CONNECTION_ID()").unwrap();
+    let others: Vec<_> = (0..OTHERS).map(|_| address.connect().unwrap()).collect();
+    blocker.query("LOCK TABLES kept WRITE").unwrap();
+    let before = shown(operator, "waits");
+    std::thread::scope(|scope| {
+        let one = scope.spawn(|| first.value(sql).is_err());
+        until(LIMIT, "the first one asks", || Ok(runs(stage, "orphans") == 1)).unwrap();
+        let ask = |mut client: Client| scope.spawn(move || client.value(sql).unwrap());
+        let asking: Vec<_> = others.into_iter().map(ask).collect();
+        until(LIMIT, "all others wait", || Ok(shown(operator, "waits") == before + OTHERS)).unwrap();
+        killer.query(&format!("KILL {id}")).unwrap();
+        assert!(one.join().unwrap());
+        until(LIMIT, "another one asks", || Ok(runs(stage, "orphans") > 1)).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        blocker.query("UNLOCK TABLES").unwrap();
+        for one in asking {
+            assert_eq!(one.join().unwrap(), "2");
+        }
+    });
+    assert_eq!(runs(stage, "orphans"), 2, "one each time");
 }
 
 /// Without patience, each asks.

@@ -318,7 +318,7 @@ fn wrong_cache() {
         include_str!("../../tests/data/bad-cache.toml"),
         &expect![[r#"
             d.toml:3:1: max_entry_bytes = 4096 is more than a quarter of max_bytes = 8192; write a larger max_bytes or a smaller max_entry_bytes
-            d.toml:4:1: unknown key "size" in [cache]; remove it; known here: max_bytes, max_entry_bytes, invalidation, stream_max_lag_ms, soft_ttl_pct, query_cache_soft_ttl_pct, empty_results, query_cache_stores_empty_result, warnings, query_cache_handle_warnings, wait_ms
+            d.toml:4:1: unknown key "size" in [cache]; remove it; known here: max_bytes, max_entry_bytes, invalidation, stream_max_lag_ms, soft_ttl_pct, query_cache_soft_ttl_pct, empty_results, query_cache_stores_empty_result, warnings, query_cache_handle_warnings, wait_ms, rights_max_age_ms
             d.toml:27:1: cache_ttl_ms beside consistency = "global": nothing could be kept; remove one of them
             d.toml:30:1: cache_ttl_ms beside multiplex = false: nothing could be kept; remove one of them
         "#]],
@@ -327,7 +327,7 @@ fn wrong_cache() {
     check_mistakes(
         &off,
         &expect![[r#"
-            d.toml:4:1: unknown key "size" in [cache]; remove it; known here: max_bytes, max_entry_bytes, invalidation, stream_max_lag_ms, soft_ttl_pct, query_cache_soft_ttl_pct, empty_results, query_cache_stores_empty_result, warnings, query_cache_handle_warnings, wait_ms
+            d.toml:4:1: unknown key "size" in [cache]; remove it; known here: max_bytes, max_entry_bytes, invalidation, stream_max_lag_ms, soft_ttl_pct, query_cache_soft_ttl_pct, empty_results, query_cache_stores_empty_result, warnings, query_cache_handle_warnings, wait_ms, rights_max_age_ms
             d.toml:25:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
             d.toml:27:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
             d.toml:27:1: cache_ttl_ms beside consistency = "global": nothing could be kept; remove one of them

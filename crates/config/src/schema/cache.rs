@@ -1,6 +1,6 @@
 //! `[cache]`: room for answers that are kept.
 
-use super::is;
+use super::{is, unset};
 use crate::word::CacheInvalidation;
 
 section! {
@@ -34,5 +34,8 @@ section! {
         /// How long a statement waits for the answer to the same question of another session, before it is sent, too. 0: it does
         /// not wait.
         wait_ms: u64 = is(10_000), "ms", Hot, in 0..=600_000;
+        /// The proxy gives no answer that is older than this, whatever its TTL. So long a session may be given what its user may not
+        /// read any more, after a change of rights that did not pass through the proxy. See docs/authentication.md.
+        rights_max_age_ms: Option<u64> = unset("pool.rights_max_age_ms"), "ms", Hot, in 100..=86_400_000;
     }
 }

@@ -25,8 +25,8 @@ section! {
         /// The proxy reads the stored routines, triggers and views of the primary so often, because no server reports some of
         /// what they do to their session. The monitor's user needs the right to read them (MySQL: SHOW_ROUTINE, MariaDB: SELECT
         /// on `mysql.proc`). Without the right, a session that runs one keeps its connection. The proxy knows changes that pass
-        /// through it at once. 0: it reads nothing, and loses an advisory lock that a routine takes. A change needs a restart:
-        /// sessions rely on what was read.
+        /// through it at once. 0: it reads nothing, and loses an advisory lock that a routine takes; where writes end kept answers
+        /// (`cache.invalidation`), 0 stands for 60000. A change needs a restart: sessions rely on what was read.
         stored_code_interval_ms: u64 = is(60_000), "ms", Restart, in 0..=86_400_000;
         /// Time between two probes of a backend.
         interval_ms: u64 = is(1_000), "ms", Hot, in 10..=3_600_000;

@@ -1,6 +1,7 @@
 //! What is asked of a server: a few variables with each probe, its collations once for each connection.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 
 use delphinus_topology::{Collation, Collations, Flavor, ServerFacts, ServerLimits};
 
@@ -65,9 +66,11 @@ pub(super) async fn read_variables(
     also: Option<&str>,
 ) -> Result<Variables, ProbeError> {
     let columns = known.map(position::columns);
-    let sql = match columns {
-        Some(Some(columns)) => Cow::Owned(format!("{VARIABLES}, {columns}")),
-        Some(None) | None => Cow::Borrowed(VARIABLES),
+    let isolation = known.map(isolation);
+    let sql = match (isolation, columns) {
+        (Some(isolation), Some(Some(columns))) => Cow::Owned(format!("{VARIABLES}, {isolation}, {columns}")),
+        (Some(isolation), _) => Cow::Owned(format!("{VARIABLES}, {isolation}")),
+        (None, _) => Cow::Borrowed(VARIABLES),
     };
     let statements = [&*sql, also.unwrap_or_default()];
     send(connection, &statements[..=usize::from(also.is_some())]).await?;
@@ -76,18 +79,28 @@ pub(super) async fn read_variables(
     let position = match columns {
         None => Told::NotAsked,
         Some(None) => Told::Answered(None),
-        Some(Some(_)) => Told::Answered(position::told(row.get(8..).unwrap_or_default())),
+        Some(Some(_)) => Told::Answered(position::told(row.get(9..).unwrap_or_default())),
     };
     // MySQL says 0 or 1; MariaDB 12 has words for more than two states, of which only OFF allows writes.
     let is_read_only = !matches!(text(row, 0)?.as_str(), "0" | "OFF");
     let limits = ServerLimits {
         max_connections: number(row, 4)?,
-        max_user_connections: Some(number(row, 5)?).filter(|limit| *limit > 0),
+        max_user_connections: NonZeroU32::new(number(row, 5)?),
         wait_timeout_s: number(row, 6)?,
         interactive_timeout_s: number(row, 7)?,
+        reads_uncommitted: isolation.is_some() && text(row, 8)?.eq_ignore_ascii_case("READ-UNCOMMITTED"),
     };
     let [version, comment, collation] = [text(row, 1)?, text(row, 2)?, text(row, 3)?];
     Ok(Variables { is_read_only, limits, version, comment, collation, position })
+}
+
+/// The isolation level of sessions that set none, by the name that this server has for it.
+fn isolation(facts: &ServerFacts) -> &'static str {
+    let since = match facts.flavor {
+        Flavor::MySql => 50_720,
+        Flavor::MariaDb => 110_101,
+    };
+    if facts.version_number >= since { "@@global.transaction_isolation" } else { "@@global.tx_isolation" }
 }
 
 fn number(row: &Row, column: usize) -> Result<u32, ProbeError> {

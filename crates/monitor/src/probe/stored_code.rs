@@ -152,8 +152,13 @@ pub(super) fn lex(facts: &ServerFacts) -> LexOptions {
     LexOptions { flavor, server_version: facts.version_number, ..LexOptions::default() }
 }
 
+/// True if a `sql_mode` has this word.
+pub(super) fn has_mode(mode: &[u8], word: &[u8]) -> bool {
+    mode.split(|byte| *byte == b',').any(|one| one.eq_ignore_ascii_case(word))
+}
+
 pub(super) fn in_mode(lex: LexOptions, mode: &[u8]) -> LexOptions {
-    let has = |word: &[u8]| mode.split(|byte| *byte == b',').any(|one| one.eq_ignore_ascii_case(word));
+    let has = |word: &[u8]| has_mode(mode, word);
     LexOptions {
         ansi_quotes: if has(b"ANSI_QUOTES") { Quotes::Ansi } else { Quotes::Standard },
         backslash: if has(b"NO_BACKSLASH_ESCAPES") { Backslash::Literal } else { Backslash::Escapes },

@@ -8,7 +8,7 @@ use delphinus_topology::ServerFacts;
 use super::connection::Connection;
 use super::error::ProbeError;
 use super::query::{query, query_each};
-use super::stored_code::{connect, in_mode, lex, prepare};
+use super::stored_code::{connect, has_mode, in_mode, lex, prepare};
 use crate::settings::{BackendSpec, Settings};
 
 /// More rows of a kind than anybody can look after.
@@ -120,6 +120,29 @@ fn see_table(builder: &mut ReachBuilder, row: &[Option<&[u8]>]) {
 
 fn see_trigger(builder: &mut ReachBuilder, row: &[Option<&[u8]>], lex: LexOptions) {
     let [Some(schema), Some(table), mode, text] = *row else { return };
-    let lex = in_mode(lex, mode.unwrap_or_default());
+    let mode = mode.unwrap_or_default();
+    // MariaDB calls a procedure there by its name alone, as in `p;`: it may do anything.
+    let text = if has_mode(mode, b"ORACLE") { None } else { text };
+    let lex = in_mode(lex, mode);
     builder.trigger((&name_of(schema), &name_of(table)), text.unwrap_or_default(), lex);
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{LexOptions, classify};
+
+    use super::*;
+
+    #[test]
+    fn a_trigger_of_oracles_mode_may_do_anything() {
+        for (mode, is_everything) in [(&b"STRICT_TRANS_TABLES"[..], false), (b"PIPES_AS_CONCAT,ORACLE", true)]
+        {
+            let (mut builder, lex) = (ReachBuilder::default(), LexOptions::default());
+            see_table(&mut builder, &[Some(b"app"), Some(b"t"), Some(b"BASE TABLE"), Some(b"InnoDB")]);
+            see_trigger(&mut builder, &[Some(b"app"), Some(b"t"), Some(mode), Some(b"BEGIN p; END")], lex);
+            let (reach, sql) = (builder.build().unwrap(), b"UPDATE t SET a = 1");
+            let written = reach.written_by(&classify(sql, lex), (sql, lex), Some("app"), false);
+            assert_eq!(written.tables.is_everything, is_everything, "{written:?}");
+        }
+    }
 }

@@ -8,7 +8,13 @@ fn budget(max: u32, reserved: u32) -> Arc<Budget> {
 }
 
 fn server(max_connections: u32, max_user_connections: Option<u32>) -> ServerLimits {
-    ServerLimits { max_connections, max_user_connections, wait_timeout_s: 60, interactive_timeout_s: 28_800 }
+    ServerLimits {
+        max_connections,
+        max_user_connections: max_user_connections.and_then(std::num::NonZeroU32::new),
+        wait_timeout_s: 60,
+        interactive_timeout_s: 28_800,
+        reads_uncommitted: false,
+    }
 }
 
 #[test]

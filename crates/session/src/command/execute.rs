@@ -450,6 +450,7 @@ impl Session {
         statement.access = Access::Write;
         self.begin_statement(&statement);
         self.tell_prepared(&statement, &key);
+        self.causality.runs_several_times();
         if self.is_steered(&statement)
             && let Err(error) = self.steer_prepared(key.text(), &statement, Hints::default()).await
         {

@@ -1,6 +1,6 @@
 //! What statements do with data, as far as it matters for what is read afterwards.
 
-use delphinus_sql::{Access, Class, Effects, Statement, Why};
+use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why};
 
 /// What a statement does with data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,7 +26,8 @@ impl Touch {
     fn of_write(statement: &Statement, has_written: bool) -> Self {
         // Locking is the reason that was found first: what follows it may write.
         let only_reads = matches!(statement.class, Class::Select | Class::Values | Class::Table)
-            && !statement.effects.intersects(Effects::OPAQUE);
+            && !statement.effects.intersects(Effects::OPAQUE)
+            && !statement.uses.contains(Uses::SEQUENCES);
         if statement.why == Why::LockingRead && only_reads {
             return Self::Reads;
         }
@@ -45,7 +46,8 @@ impl Touch {
             _ => false,
         };
         let more = Effects::OPAQUE.union(Effects::SETS_USER_VARS).union(Effects::SETS_PASSWORD);
-        if harmless && !statement.effects.intersects(more) { Self::Nothing } else { Self::Writes }
+        let is_more = statement.effects.intersects(more) || statement.uses.contains(Uses::SEQUENCES);
+        if harmless && !is_more { Self::Nothing } else { Self::Writes }
     }
 }
 
@@ -58,7 +60,10 @@ pub(super) fn only_looks(statement: &Statement) -> bool {
         Class::Select => why.contains(&statement.why),
         _ => false,
     };
-    is_look && !statement.effects.intersects(Effects::OPAQUE) && statement.count == 1
+    is_look
+        && !statement.effects.intersects(Effects::OPAQUE)
+        && !statement.uses.contains(Uses::SEQUENCES)
+        && statement.count == 1
 }
 
 /// True for what writes rows and commits nothing.
@@ -92,6 +97,7 @@ mod tests {
             ("(SELECT id FROM t LIMIT 1 FOR UPDATE) UNION SELECT 2", Reads, Reads),
             ("(SELECT id FROM t LIMIT 1 FOR UPDATE) UNION SELECT f()", Writes, Writes),
             ("DO (SELECT id FROM t FOR UPDATE), f()", Writes, Writes),
+            ("(SELECT id FROM t LIMIT 1 FOR UPDATE) UNION SELECT NEXT VALUE FOR s", Writes, Writes),
             (
                 "WITH n AS (SELECT id FROM t LIMIT 1 FOR UPDATE SKIP LOCKED) UPDATE t JOIN n USING (id) SET a = 1",
                 Writes,
@@ -131,6 +137,7 @@ mod tests {
             ("SHOW WARNINGS", true),
             ("SELECT f()", false),
             ("SELECT @@server_id, f()", false),
+            ("SELECT @@server_id, NEXT VALUE FOR s", false),
             ("SELECT ROW_COUNT(); DELETE FROM t", false),
             ("INSERT INTO t VALUES (1)", false),
         ] {

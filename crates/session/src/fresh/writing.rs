@@ -46,6 +46,8 @@ struct Now {
     /// Where it was sent.
     backend: BackendId,
     outcome: Outcome,
+    /// It is several executions in one, each with a commit of its own.
+    is_several: bool,
 }
 
 /// What is known of the end of a write.
@@ -117,7 +119,15 @@ impl Writing {
             changing: None,
             backend: BackendId(0),
             outcome: Outcome::Unknown,
+            is_several: false,
         });
+    }
+
+    /// The statement runs once for each row of an array: an error at one leaves what those before it have done.
+    pub(super) fn runs_several_times(&mut self) {
+        if let Some(now) = self.now_mut() {
+            now.is_several = true;
+        }
     }
 
     /// The transaction that was open has ended.
@@ -196,7 +206,7 @@ impl Writing {
 
     /// True if nothing of it is seen before its transaction ends: an error has changed nothing.
     pub(super) fn is_undone_by_errors(&self) -> bool {
-        self.now().is_some_and(|now| now.written.at_once.is_empty() && !now.written.is_ddl)
+        self.now().is_some_and(|now| !now.is_several && now.written.at_once.is_empty() && !now.written.is_ddl)
     }
 
     /// The command has ended, one way or another.

@@ -111,6 +111,7 @@ impl Client {
         let mut tracker = ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities);
         // It is numbered behind the last packet of the command.
         tracker.follow(self.error_seq.map_or(0, |seq| seq.wrapping_sub(1)));
+        tracker.tell_ages(self.ages);
         Heard { tracker, bytes: Buffer::default(), progress: Ok(Progress::More(0)) }
     }
 

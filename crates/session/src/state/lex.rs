@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use delphinus_sql::{Flavor, LexOptions};
-use delphinus_state::{Vars, lex_with};
+use delphinus_state::{Vars, isolation_is, lex_with};
 
 /// How this session's texts are read; follows its variables.
 #[derive(Debug)]
@@ -11,13 +11,15 @@ pub(crate) struct Lex {
     options: LexOptions,
     /// `sql_select_limit` is set.
     limits_rows: bool,
+    /// It reads what others have not committed.
+    reads_uncommitted: bool,
     made_from: Rc<Vars>,
 }
 
 impl Lex {
     pub(crate) fn new(flavor: Flavor, server_version: u32, vars: &Rc<Vars>) -> Self {
         let options = LexOptions { flavor, server_version, ..LexOptions::default() };
-        let mut lex = Self { options, limits_rows: false, made_from: vars.clone() };
+        let mut lex = Self { options, limits_rows: false, reads_uncommitted: false, made_from: vars.clone() };
         lex.read(vars);
         lex
     }
@@ -37,9 +39,7 @@ impl Lex {
         if Rc::ptr_eq(vars, &self.made_from) {
             return self.options;
         }
-        let mut then = Self { options: self.options, limits_rows: false, made_from: vars.clone() };
-        then.read(vars);
-        then.options
+        lex_with(self.options, vars)
     }
 
     /// The family of the servers.
@@ -55,6 +55,13 @@ impl Lex {
         self.limits_rows
     }
 
+    /// True if the session reads what others have not committed, and may never commit.
+    #[inline]
+    pub(crate) fn reads_uncommitted(&mut self, vars: &Rc<Vars>) -> bool {
+        self.options(vars);
+        self.reads_uncommitted
+    }
+
     /// The options of the last text.
     pub(crate) fn as_read(&self) -> LexOptions {
         self.options
@@ -62,6 +69,7 @@ impl Lex {
 
     fn read(&mut self, vars: &Vars) {
         self.limits_rows = vars.contains_key("sql_select_limit");
+        self.reads_uncommitted = isolation_is(vars, &["READ-UNCOMMITTED"]);
         self.options = lex_with(self.options, vars);
     }
 }

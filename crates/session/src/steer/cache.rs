@@ -23,7 +23,7 @@ use std::borrow::{Borrow, Cow};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delphinus_cache::{
     Age, Asker, Cache, Command, Event, Flight, Found, Kept, Key, Landing, Origin, Settings, Takeoff, Tally,
@@ -52,6 +52,12 @@ pub(crate) use shortcut::{Shortcut, shortcut_of};
 
 /// How often a statement that waits for the answer to another session's question looks whether its session is to end.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// So many others may have asked in vain until a statement that has waited for each of them asks for itself.
+const MOST_LANDINGS: usize = 2;
+
+/// So many refreshes of one worker may be on their way.
+const MOST_REFRESHES: usize = 256;
 
 /// Capabilities that change nothing about an answer: how it is carried, and how the client has logged in.
 const CARRIAGE: Capabilities = Capabilities::of(&[
@@ -161,7 +167,7 @@ impl Answers {
         let asker = Asker {
             cluster: self.cluster,
             user: &identity.user,
-            rights: asking.held.keys.epoch().0,
+            rights: asking.held.keys.last_change(),
             told: &told,
             capabilities: asking.capabilities.0 & !CARRIAGE.0,
         };
@@ -188,12 +194,17 @@ impl Answers {
         self.write_key(&mut key, asking, command);
         match self.find(&key, wanting, &fitness) {
             Some((kept, is_aging)) => {
-                let is_due = is_aging && kept.is_first_to_renew();
+                let is_due = is_aging && self.has_place_to_renew() && kept.is_first_to_renew();
                 kept.count_hit(self.place, is_aging);
                 Ok((kept, is_due))
             }
             None => Err(Key::from(&key[..])),
         }
+    }
+
+    /// True if one more refresh may be on its way.
+    fn has_place_to_renew(&self) -> bool {
+        self.refreshes.get() < MOST_REFRESHES
     }
 
     /// An answer, and whether it will soon be too old.
@@ -237,24 +248,33 @@ impl Answers {
         tally.count(Event::Miss);
         // It is kept here, and with those that wait.
         let Some(room) = self.memory.take(Owner::Cache, 2 * key.size()) else { return Consulted::Nothing };
-        let flight = match self.cache.flights.begin(&key) {
-            Takeoff::First(flight) => Some(flight),
-            Takeoff::Alone => None,
-            Takeoff::Wait(landing) => {
+        let (mut until, mut landings) = (None, 0);
+        let flight = loop {
+            let landing = match self.cache.flights.begin(&key) {
+                Takeoff::First(flight) => break Some(flight),
+                Takeoff::Wait(landing) if landings < MOST_LANDINGS => landing,
+                Takeoff::Wait(_) | Takeoff::Alone => break None,
+            };
+            if until.is_none() {
                 self.counters.cache_waits.increment();
-                let timed = Timed::by(Wait::Flight, spent);
-                let has_landed = wait(landing, patience, &is_killed).await;
-                drop(timed);
-                if is_killed() {
-                    return Consulted::Killed;
-                }
-                if has_landed && let Some((kept, _)) = self.find(key.borrow(), &wanting, &fitness) {
-                    tally.count(Event::Coalesced);
-                    kept.count_hit(self.place, false);
-                    return Consulted::Knows(kept);
-                }
-                None
             }
+            let timed = Timed::by(Wait::Flight, spent);
+            let until = *until.get_or_insert_with(|| rt::now() + patience);
+            let has_landed = wait(landing, until, &is_killed).await;
+            drop(timed);
+            if is_killed() {
+                return Consulted::Killed;
+            }
+            if !has_landed {
+                break None;
+            }
+            if let Some((kept, _)) = self.find(key.borrow(), &wanting, &fitness) {
+                tally.count(Event::Coalesced);
+                kept.count_hit(self.place, false);
+                return Consulted::Knows(kept);
+            }
+            // Who asked has gone, or the answer was not kept: one of those who have waited asks next, and the others wait for that one.
+            landings += 1;
         };
         Consulted::Wants(Box::new(self.to_keep(key, (wanting, tally), (room, flight))))
     }
@@ -275,8 +295,7 @@ impl Answers {
 }
 
 /// Waits for somebody else's answer, but not beyond the limit, nor for a session that is to end. True if it has come to an end.
-async fn wait(mut landing: Landing, patience: Duration, is_killed: &impl Fn() -> bool) -> bool {
-    let until = rt::now() + patience;
+async fn wait(mut landing: Landing, until: Instant, is_killed: &impl Fn() -> bool) -> bool {
     loop {
         let left = until.saturating_duration_since(rt::now());
         if left.is_zero() || is_killed() {
@@ -309,15 +328,16 @@ impl Steering {
         }
     }
 
-    /// For how long the answer may be kept, and how, where that is asked for; `usual`: how, where no rule says it.
-    pub(crate) fn keeps(&self, usual: CacheTerms) -> Option<Wanting> {
+    /// For how long the answer may be kept, and how, where that is asked for; `usual`: how, where no rule says it; `longest`: not longer,
+    /// as rights may change where the proxy does not see it.
+    pub(crate) fn keeps(&self, (usual, longest): (CacheTerms, Duration)) -> Option<Wanting> {
         match self.cache {
             Some(CacheWish::TtlMs(ttl @ 1..)) => {
                 let (rule, terms) = match self.cache_rule.as_deref() {
                     Some((rule, terms)) => (Some(rule.clone()), *terms),
                     None => (None, usual),
                 };
-                Some(Wanting { ttl: Duration::from_millis(ttl.into()), rule, terms })
+                Some(Wanting { ttl: Duration::from_millis(ttl.into()).min(longest), rule, terms })
             }
             _ => None,
         }
@@ -361,6 +381,9 @@ pub(crate) fn why_not_cached(
     } else if state.lex.limits_rows(&state.want.vars) {
         // FOUND_ROWS() is not the number of rows sent then.
         Some("the session has set sql_select_limit")
+    } else if state.lex.reads_uncommitted(&state.want.vars) {
+        // What it reads may be undone, and no write tells of that.
+        Some("the session reads what is not committed")
     } else if state.want.schema.as_deref().is_some_and(is_of_server) {
         Some("the current schema is the server's own")
     } else if level == Consistency::Global {
@@ -377,7 +400,13 @@ pub(crate) fn execution<'a>(
     params: Option<&ExecuteParams>,
 ) -> Option<Command<'a>> {
     let is_untold = params.is_some() && found.types.is_empty();
-    if found.has_long_data.is_set() || found.has_cursor.is_set() || found.is_large() || is_untold {
+    let is_of_server = found.key.state().schema.as_deref().is_some_and(is_of_server);
+    if found.has_long_data.is_set()
+        || found.has_cursor.is_set()
+        || found.is_large()
+        || is_untold
+        || is_of_server
+    {
         return None;
     }
     let (nulls, values) = values(payload, params);

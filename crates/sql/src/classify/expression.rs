@@ -92,7 +92,8 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             }
             // The number is ahead.
             Keyword::Limit if self.cursor.beyond().0.is(TokenKind::Comma) => self.uses |= Uses::SKIPS_ROWS,
-            Keyword::Next | Keyword::Previous if ahead == Keyword::Value => self.refuse(Why::Sequence),
+            Keyword::Next if ahead == Keyword::Value => self.sequence(),
+            Keyword::Previous if ahead == Keyword::Value => self.refuse(Why::Sequence),
             // Functions that need no parentheses; `sysdate` only in MariaDB's mode for Oracle.
             Keyword::CurrentDate
             | Keyword::CurrentTime
@@ -214,11 +215,20 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     /// `seq.nextval` and `seq.currval` are MariaDB's.
     #[inline(never)]
     fn member(&mut self, here: Token) {
-        if self.cursor.options().flavor == Flavor::MariaDb
-            && (self.is_named(here, b"nextval") || self.is_named(here, b"currval"))
-        {
+        if self.cursor.options().flavor != Flavor::MariaDb {
+            return;
+        }
+        if self.is_named(here, b"nextval") {
+            self.sequence();
+        } else if self.is_named(here, b"currval") {
             self.refuse(Why::Sequence);
         }
+    }
+
+    /// A sequence is set, or gives its next value.
+    fn sequence(&mut self) {
+        self.uses |= Uses::SEQUENCES;
+        self.refuse(Why::Sequence);
     }
 
     /// A name before a parenthesis.
@@ -298,7 +308,8 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             Call::LooksAtLock => self.advisory(Effects::empty()),
             Call::Wait => self.refuse(Why::ReplicationWait),
             Call::ServerState => self.refuse(Why::ServerState),
-            Call::Sequence => self.refuse(Why::Sequence),
+            Call::Sequence if self.is_named(here, b"lastval") => self.refuse(Why::Sequence),
+            Call::Sequence => self.sequence(),
             Call::Pure | Call::Tight | Call::Volatile | Call::Delay | Call::TightVolatile | Call::Syntax => {}
         }
     }

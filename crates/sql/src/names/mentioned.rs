@@ -54,6 +54,8 @@ impl Mentioned {
         let mut before: Option<Word> = None;
         let mut qualifier: Option<Box<str>> = None;
         let mut last_name: Option<Box<str>> = None;
+        // Where that ended, and that what is before a dot need not be a schema: `FROM .t` is `FROM t`.
+        let (mut last_end, mut is_loose) = (0, false);
         // The name before `AS`, and that this was the last word.
         let (mut named, mut is_as): (Option<Box<str>>, bool) = (None, false);
         loop {
@@ -66,7 +68,10 @@ impl Mentioned {
                     self.called.extend(before.take());
                     self.defined.extend(named.take().filter(|_| is_as));
                 }
-                TokenKind::Dot => qualifier = last_name.take(),
+                TokenKind::Dot => {
+                    qualifier = last_name.take();
+                    is_loose = qualifier.is_none() || last_end != token.start;
+                }
                 _ => {}
             }
             if token.is_name() {
@@ -74,7 +79,11 @@ impl Mentioned {
                 let name: Box<str> = name_text(token, sql, options).to_lowercase().into();
                 let word = (qualifier.take(), name.clone());
                 before = may_be_call(token, sql, options).then(|| word.clone());
+                if std::mem::take(&mut is_loose) {
+                    self.words.insert((None, name.clone()));
+                }
                 self.words.insert(word);
+                last_end = token.end;
                 if std::mem::take(&mut is_as) {
                     self.defined.insert(name.clone());
                 }
@@ -88,7 +97,7 @@ impl Mentioned {
                     return;
                 }
             } else if !token.is(TokenKind::Dot) {
-                (qualifier, last_name, before) = (None, None, None);
+                (qualifier, last_name, before, is_loose) = (None, None, None, false);
                 (named, is_as) = (None, false);
             }
         }
@@ -123,6 +132,9 @@ mod tests {
             ("DELETE FROM x USING t AS x, s.u", "as delete from s t using x s.u"),
             ("SELECT `A`.`B`.`C` FROM `A`.`B`", "a from select a.b b.c"),
             ("SELECT 'x', @y, 1 FROM t", "from select t"),
+            // A dot before a table's name means nothing, on MariaDB and on MySQL before 8.0.
+            ("SELECT .5 FROM .t, . u JOIN`s`.v", "from join s select t u from.t s.v"),
+            ("SELECT 1 FROM s . t", "from s select t s.t"),
         ] {
             assert_eq!(words(sql), wanted, "{sql}");
         }

@@ -108,7 +108,9 @@ impl<'a> Reader<'a> {
             }
             TokenKind::Comma if level.is_list => self.set(Level { expects: true, ..level }),
             TokenKind::Word if self.keyword(&mut level) => self.set(level),
-            TokenKind::Word | TokenKind::Quoted if level.expects => {
+            // `FROM .t` is `FROM t`.
+            TokenKind::Dot if level.expects => {}
+            TokenKind::Word | TokenKind::Quoted | TokenKind::Name if level.expects => {
                 self.set(Level { expects: false, ..level });
                 self.take(sql, options);
                 return;
@@ -232,6 +234,9 @@ mod tests {
             ("SELECT a FROM t FOR UPDATE", "t"),
             ("CREATE TABLE IF NOT EXISTS s.t (a INT, b INT)", "s.t"),
             ("DROP TABLE t, u", "t u"),
+            ("SELECT 1 FROM .t, .`u` JOIN . v ON .5", "t u v"),
+            ("INSERT INTO .t SELECT 1 FROM s.u", "t s.u"),
+            ("UPDATE .t SET a = 1", "t"),
             ("TRUNCATE t", "t"),
             ("FLUSH TABLES WITH READ LOCK", ""),
             ("FLUSH TABLES t, u WITH READ LOCK", "t u"),

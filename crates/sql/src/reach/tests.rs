@@ -56,6 +56,7 @@ fn reading_reads_what_is_behind_views() {
         ("SELECT a FROM new", "everything"),
         ("WITH new AS (SELECT 1) SELECT a FROM new, t", "app.t app.new"),
         ("SELECT a FROM other.t", "other.t"),
+        ("SELECT a FROM .t JOIN .v", "app.t app.v"),
         ("SELECT a FROM V", "app.t app.v"),
         ("SELECT a FROM w", "app.t app.v app.w other.t"),
         ("SELECT a FROM f_view", "everything"),
@@ -76,6 +77,7 @@ fn writing_writes_what_triggers_and_foreign_keys_write() {
     for (sql, wanted, at_once, is_ddl) in [
         ("INSERT INTO t VALUES (1)", "app.t", "", false),
         ("UPDATE u SET a = 1", "app.u app.log", "", false),
+        ("UPDATE .u SET a = 1", "app.u app.log", "", false),
         ("DELETE FROM parent", "app.parent app.child app.grandchild", "", false),
         ("DELETE FROM x USING t AS x, u WHERE 1", "everything", "everything", false),
         ("DELETE FROM y USING t AS y, u WHERE 1", "?", "", false),
@@ -98,6 +100,12 @@ fn writing_writes_what_triggers_and_foreign_keys_write() {
         ("COMMIT", "", "", false),
         ("CREATE TEMPORARY TABLE z SELECT * FROM t", "", "", false),
         ("SELECT * FROM t FOR UPDATE", "", "", false),
+        ("SELECT NEXTVAL(s)", "everything", "everything", false),
+        ("SELECT a, NEXT VALUE FOR s FROM t", "everything", "everything", false),
+        ("DO SETVAL(s, 3)", "everything", "everything", false),
+        ("SET @a = s.nextval", "everything", "everything", false),
+        ("INSERT INTO t VALUES (NEXTVAL(new))", "everything", "everything", false),
+        ("SELECT LASTVAL(s), PREVIOUS VALUE FOR s", "", "", false),
         ("what is this", "everything", "everything", true),
     ] {
         let statement = classify(sql.as_bytes(), lex());

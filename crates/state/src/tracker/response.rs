@@ -15,6 +15,18 @@ pub enum Changed {
     Gtids(Box<str>),
 }
 
+/// Whether a client is told how old an answer is that a Delphinus behind this one had kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ages {
+    /// No: it would take that for a change of its session.
+    #[default]
+    Hidden,
+    /// It is one of us; but not that the answer is current: what is written elsewhere does not pass through the one that says so.
+    Told,
+    /// All that was said.
+    ToldWhole,
+}
+
 /// What an error says of the server that gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OfServer {

@@ -334,6 +334,29 @@ fn the_number_of_a_statement_is_told_to_nobody() {
 }
 
 #[test]
+fn an_age_is_told_to_one_of_us_and_hidden_from_all_others() {
+    let changes = *b"\x00\x15\x0ddelphinus_age\x0612345+";
+    let old = *b"\x00\x15\x0ddelphinus_age\x06012345";
+    for (ages, told) in [(Ages::Hidden, None), (Ages::Told, Some(&old)), (Ages::ToldWhole, Some(&changes))] {
+        let ok = OkPacket { changes: SessionChanges::new(&changes), ..OkPacket::default() };
+        let mut wire = Wire::default().ok(packets::EOF, &ok);
+        let mut tracker = ResponseTracker::new(Shape::Single, MODERN, MODERN);
+        tracker.tell_ages(ages);
+        let (len, progress) = (wire.bytes.len(), tracker.advance(&mut wire.bytes));
+        match told {
+            None => assert_eq!(progress, Ok(Progress::Shortened(0, 11))),
+            Some(told) => {
+                assert_eq!(progress, Ok(Progress::Done(len)));
+                let ok = OkPacket::parse(&wire.bytes[HEADER_LEN..], MODERN).unwrap();
+                assert_eq!(ok.changes.bytes(), told);
+            }
+        }
+        let age = tracker.response().age.unwrap();
+        assert_eq!((age.age.as_micros(), age.is_current), (12_345, true));
+    }
+}
+
+#[test]
 fn a_result_set_without_columns_is_nonsense() {
     for zero in [b"\xfc\0\0".as_slice(), b"\xfd\0\0\0"] {
         let mut wire = Wire::default().packet(zero).packet(b"a packet more");

@@ -4,12 +4,12 @@
 //! | where | variable | value |
 //! |---|---|---|
 //! | the OK of a login whose attributes have `_delphinus_version` | `delphinus_peer` | 1: it will tell ages, because `_delphinus_ages` asks for them; 0: it cannot |
-//! | the last OK of an answer that was kept | `delphinus_age` | microseconds since it was asked for; `+` behind it: nothing that it reads was written since |
+//! | the last OK of an answer that was kept, there or behind it | `delphinus_age` | microseconds since it was asked for; `+` behind it: nothing that it reads was written since |
 
 use std::time::Duration;
 
 use super::{SessionChange, SessionChanges};
-use crate::cursor::Put;
+use crate::cursor::{Malformed, Put};
 use crate::handshake::ConnectAttributes;
 use crate::response::{EOF, OkPacket};
 use crate::{Capabilities, HEADER_LEN};
@@ -107,6 +107,25 @@ impl PeerAge {
         Some(Self { age: Duration::from_micros(digits.parse().ok()?), is_current: digits.len() < text.len() })
     }
 
+    /// Takes out of an OK packet, whose changes are this age, in place, that the answer is current.
+    pub fn forget_current(payload: &mut [u8]) {
+        let Some(plus) = payload.iter().rposition(|byte| *byte == b'+') else { return };
+        let digits = payload[..plus].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        // A zero before the digits takes the place of the mark behind them.
+        payload[plus - digits..=plus].rotate_right(1);
+        payload[plus - digits] = b'0';
+    }
+
+    /// The same answer without an age in its last packet.
+    pub fn unmarked(answer: &mut Vec<u8>) -> Result<(), Malformed> {
+        let at = last_packet(answer).ok_or(Malformed("an answer that has no end"))?;
+        let kept = OkPacket::strip_changes(&mut answer[at + HEADER_LEN..])?;
+        let seq = answer[at + HEADER_LEN - 1];
+        answer[at..at + HEADER_LEN].copy_from_slice(&crate::header(kept, seq));
+        answer.truncate(at + HEADER_LEN + kept);
+        Ok(())
+    }
+
     /// The same answer, which has ended with an OK packet, with this in that; `None` if it does not.
     pub fn marked(&self, answer: &[u8], agreed: Capabilities) -> Option<Vec<u8>> {
         let last_at = last_packet(answer)?;
@@ -184,6 +203,14 @@ mod tests {
             assert_eq!((at, marked[at + 3]), (11, 3));
             let ok = OkPacket::parse(&marked[at + HEADER_LEN..], AGREED).unwrap();
             assert_eq!((PeerAge::of(ok.changes), ok.warnings), (Some(told), 3));
+            let mut older = marked.clone();
+            PeerAge::forget_current(&mut older[at + HEADER_LEN..]);
+            let ok = OkPacket::parse(&older[at + HEADER_LEN..], AGREED).unwrap();
+            assert_eq!(PeerAge::of(ok.changes), Some(PeerAge { age, is_current: false }));
+            for mut passed in [marked, older, answer.clone()] {
+                PeerAge::unmarked(&mut passed).unwrap();
+                assert_eq!(passed, answer);
+            }
         }
         let told = PeerAge { age: Duration::ZERO, is_current: true };
         for cut in 0..answer.len() {

@@ -7,14 +7,15 @@ use std::time::Instant;
 use delphinus_cache::{Answer, Event, Flight, Incoming, Key, Origin, Stored, Tally, Transcript};
 use delphinus_memory::Permit;
 use delphinus_net::rt;
+use delphinus_pool::Checkout;
 use delphinus_route::CacheTerms;
-use delphinus_state::Response;
+use delphinus_state::{Response, Vars, sets_isolation};
 use delphinus_telemetry::{ClusterCounters, Counter};
 use delphinus_wire::response::{Layer, PeerAge, Status};
 
 use super::{Answers, Wanting};
 use crate::fresh::Depends;
-use crate::outlook::Progress;
+use crate::outlook::{Outlook, Progress};
 
 /// The room for a copy is taken in steps of so many bytes.
 const STEP: usize = 16 << 10;
@@ -61,6 +62,8 @@ pub(crate) struct Giver {
     pub(crate) peer: Layer,
     /// It is the primary, so that all writes pass through it.
     pub(crate) is_primary: bool,
+    /// It has read what is not committed, by its own default.
+    pub(crate) reads_uncommitted: bool,
 }
 
 impl Keeping {
@@ -93,7 +96,7 @@ impl Keeping {
             key,
             wanting,
             tally,
-            transcript,
+            mut transcript,
             room: _room,
             origin,
             flight,
@@ -103,20 +106,24 @@ impl Keeping {
             giver,
         } = self;
         let counters = &answers.counters;
-        let Some(mut origin) = origin else { return false };
-        origin.probe = progress.probe(origin.backend);
-        if let Err(counter) =
-            is_to_be_kept(&mut origin, (response, wanting.terms), (depends.is_some(), giver))
-        {
+        let is_unfit = |flight: Option<Flight>, (counter, end): Why| {
             tally.count(Event::Unfit);
             counter(counters).increment();
-            return false;
-        }
-        let Some(bytes) = transcript.into_bytes() else {
-            tally.count(Event::Unfit);
-            counters.cache_too_large.increment();
-            return false;
+            if let Some(flight) = flight {
+                end(flight);
+            }
+            false
         };
+        let Some(mut origin) = origin else { return false };
+        origin.probe = progress.probe(origin.backend);
+        if let Err(why) = is_to_be_kept(&mut origin, (response, wanting.terms), (depends.is_some(), giver)) {
+            return is_unfit(flight, why);
+        }
+        if response.age.is_some() {
+            // Its client is told, if it is one of us. Who is given the answer later may be another.
+            transcript.forget_age();
+        }
+        let Some(bytes) = transcript.into_bytes() else { return is_unfit(flight, TOO_LARGE) };
         if flight.is_none() {
             answers.cache.flights.is_kept(&key);
         }
@@ -140,10 +147,7 @@ impl Keeping {
                 }
                 return true;
             }
-            Stored::TooLarge => {
-                tally.count(Event::Unfit);
-                counters.cache_too_large.increment();
-            }
+            Stored::TooLarge => return is_unfit(flight, TOO_LARGE),
             Stored::Outdated => {
                 counters.cache_outdated.increment();
                 if let Some(flight) = flight {
@@ -156,8 +160,10 @@ impl Keeping {
     }
 }
 
-/// Counts why an answer is not kept.
-type Why = fn(&ClusterCounters) -> &Counter;
+/// Counts why an answer is not kept, and tells those who ask the same.
+type Why = (fn(&ClusterCounters) -> &Counter, fn(Flight));
+
+const TOO_LARGE: Why = (|counters| &counters.cache_too_large, Flight::unfit);
 
 /// An error says why an answer is not one to be kept. `is_for_writes`: writes end it.
 fn is_to_be_kept(
@@ -166,23 +172,40 @@ fn is_to_be_kept(
     (is_for_writes, giver): (bool, Giver),
 ) -> Result<(), Why> {
     if !giver.may_be_kept(response.age, is_for_writes) || is_for_writes && origin.reads.is_none() {
-        return Err(|counters| &counters.cache_unproved);
+        return Err((|counters| &counters.cache_unproved, Flight::doubtful));
     }
     if !is_fit(response, terms) {
-        return Err(|counters| &counters.cache_unfit);
+        // An error may be that of a statement that was ended, or of a moment.
+        let end = if response.is_ok() { Flight::unfit } else { Flight::doubtful };
+        return Err((|counters| &counters.cache_unfit, end));
     }
     if response.age.is_some_and(|told| !origin.grow_older(told.age)) {
-        return Err(|counters| &counters.cache_outdated);
+        return Err((|counters| &counters.cache_outdated, Flight::doubtful));
     }
     Ok(())
 }
 
 impl Giver {
+    /// What gives an answer on this connection, to a session with these variables.
+    pub(crate) fn of(checkout: &mut Checkout, outlook: &Outlook, vars: &Vars) -> Self {
+        let backend = checkout.backend();
+        outlook.with_snapshot(|snapshot, _| {
+            let limits = snapshot.backend(backend).and_then(|backend| backend.limits);
+            Self {
+                peer: checkout.connection().peer,
+                is_primary: snapshot.primary().is_some_and(|primary| primary.id == backend),
+                reads_uncommitted: limits.is_some_and(|limits| limits.reads_uncommitted)
+                    && !sets_isolation(vars),
+            }
+        })
+    }
+
     /// True if what it gives, which is of this age if it had kept it, may be kept. One of us has to tell how old its answers are. Where
     /// writes end answers (`is_for_writes`), it has to know that no write has ended this one: all writes have to pass through it, and an
     /// answer that it has not kept may come from a replica behind it that lacks some.
     fn may_be_kept(self, age: Option<PeerAge>, is_for_writes: bool) -> bool {
         match self.peer {
+            _ if self.reads_uncommitted => false,
             Layer::None => true,
             Layer::Silent => false,
             Layer::TellsAges => !is_for_writes || self.is_primary && age.is_some_and(|told| told.is_current),
@@ -224,9 +247,11 @@ mod tests {
             (Layer::TellsAges, true, told(true), true, true),
             (Layer::TellsAges, false, told(true), true, false),
         ] {
-            let giver = Giver { peer, is_primary };
+            let giver = Giver { peer, is_primary, reads_uncommitted: false };
             let found = (giver.may_be_kept(age, false), giver.may_be_kept(age, true));
             assert_eq!(found, (by_age, by_writes), "{giver:?} {age:?}");
+            let dirty = Giver { reads_uncommitted: true, ..giver };
+            assert!(!dirty.may_be_kept(age, false) && !dirty.may_be_kept(age, true));
         }
     }
 

@@ -24,8 +24,6 @@ use crate::fresh::{Depends, Ledger};
 use crate::outlook::Outlook;
 use crate::steer::mirror::{Asked, exchange};
 
-/// So many refreshes of one worker may be on their way.
-const MOST: usize = 256;
 /// One of them takes no longer.
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -59,7 +57,7 @@ struct Place(Rc<Answers>);
 impl Place {
     fn take(answers: &Rc<Answers>) -> Option<Self> {
         let count: &Cell<usize> = &answers.refreshes;
-        (count.get() < MOST).then(|| {
+        answers.has_place_to_renew().then(|| {
             count.set(count.get() + 1);
             Self(answers.clone())
         })
@@ -73,15 +71,13 @@ impl Drop for Place {
 }
 
 impl Refresh {
-    /// Asks anew, if there is room for that and no session asks already.
-    pub(crate) fn begin(self, means: Means, (key, wanting): (Key, Wanting), older: &Kept) {
+    /// Asks anew, if there is room for that and no session asks already; `None` if not.
+    pub(crate) fn begin(self, means: Means, (key, wanting): (Key, Wanting), older: &Kept) -> Option<()> {
         let answers = &means.answers;
-        let Some(place) = Place::take(answers) else { return };
+        let place = Place::take(answers)?;
         // The key in two places, and what is asked.
-        let Some(room) = answers.memory.take(Owner::Cache, 2 * key.size() + self.asked.bytes()) else {
-            return;
-        };
-        let Some(flight) = answers.cache.flights.begin_again(&key) else { return };
+        let room = answers.memory.take(Owner::Cache, 2 * key.size() + self.asked.bytes())?;
+        let flight = answers.cache.flights.begin_again(&key)?;
         let tally = older.tally.clone();
         let mut keeping = answers.to_keep(key, (wanting, tally.clone()), (room, Some(flight)));
         keeping.beside.clone_from(&older.beside);
@@ -102,6 +98,7 @@ impl Refresh {
                 }
             }
         });
+        Some(())
     }
 
     async fn ask(&self, means: &Means, mut keeping: Keeping) -> Result<(), String> {
@@ -131,8 +128,7 @@ impl Refresh {
         let rights = checkout.connection().rights();
         let find = || origin(&means.outlook, backend, rights);
         let asked_at = Ledger::origin(means.ledger.as_ref(), self.depends.as_ref(), &means.outlook, find);
-        let is_primary = means.outlook.primary() == Some(backend);
-        keeping.begin(asked_at, Giver { peer: checkout.connection().peer, is_primary });
+        keeping.begin(asked_at, Giver::of(&mut checkout, &means.outlook, &self.want.vars));
         let pass = |bytes: Option<&[u8]>| match bytes {
             Some(bytes) => keeping.push(bytes),
             // What has been changed in the session is its own.
