@@ -7,7 +7,6 @@ use crate::config::{Credential, User};
 use crate::mistake::Span;
 use crate::parse::Rows;
 use crate::schema::{UserSection, Written};
-use crate::secret::Secret;
 use crate::word::UserPlugin;
 
 /// The longest user name of any server (MariaDB); MySQL's limit is 32.
