@@ -91,7 +91,6 @@ fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
             let is_up = own.is_up;
             world.tell(|| format!("r{relay} is up: {is_up}"));
         }
-        63..73 => actor.open_by_hand(world),
         60..63 if !world.relays.is_empty() => {
             let relay = world.rng.below(world.relays.len());
             world.relays[relay].is_reached = !world.relays[relay].is_reached;
@@ -100,6 +99,7 @@ fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
             let relay = world.rng.below(world.relays.len());
             world.relays[relay].is_stuck = !world.relays[relay].is_stuck;
         }
+        66..76 => actor.open_by_hand(world),
         _ => {}
     }
 }
