@@ -299,14 +299,13 @@ mod tests {
             Takeoff::Wait(_) => panic!("nobody asks"),
         };
         for text in ["a", "b"] {
-            match text {
-                "a" => first(text).unwrap().unfit(),
-                _ => {
-                    first(text).unwrap().doubtful();
-                    // Nothing is known by that.
-                    drop(first(text).unwrap());
-                    first(text).unwrap().doubtful();
-                }
+            if text == "a" {
+                first(text).unwrap().unfit();
+            } else {
+                first(text).unwrap().doubtful();
+                // Nothing is known by that.
+                drop(first(text).unwrap());
+                first(text).unwrap().doubtful();
             }
             assert!(first(text).is_none(), "{text}");
             drop(flights.begin_again(&key(text)).expect("nobody waits for a refresh"));
