@@ -74,6 +74,8 @@ pub(super) fn echo(ground: &Ground, running: &mut Running) -> Result<u16> {
     command.args(["echo".to_owned(), format!("--listen=127.0.0.1:{port}")]);
     command.arg(format!("--answer={}", file.display()));
     running.spawn(&command, Kind::Proxy)?;
+    // A wire ends where nothing listens behind it.
+    running.wait_for(&ground.database, &ground.target(port))?;
     Ok(port)
 }
 
