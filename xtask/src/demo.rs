@@ -22,6 +22,9 @@ pub(crate) struct DemoArgs {
     /// DELPHINUS_HA is a program then that reaches the machines; without arguments it says what it does.
     #[arg(long)]
     ha: bool,
+    /// With a replication relay behind the primary, which the replicas follow. For MariaDB and MySQL. DELPHINUS_RELAY_PORT is its port.
+    #[arg(long)]
+    relay: bool,
     /// Run COMMAND with `sh -c` when everything is ready, clean up, and exit with its status.
     ///
     /// It sees DELPHINUS_HOST, DELPHINUS_PORT, DELPHINUS_SOCKET, DELPHINUS_USER, DELPHINUS_PASSWORD,
@@ -45,6 +48,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<ExitCode> {
     options.is_ha = args.ha;
     options.exec = args.exec;
     options.config_overlay = args.config;
+    options.relay = args.relay;
     let status = run_demo(options)?;
     // The system passes on 8 bits; what does not fit can only have been a failure.
     Ok(u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from))
