@@ -297,6 +297,9 @@ impl Peer {
             let Character { read_only, version, comment, collation, .. } = *character;
             let mut row = vec![Some(read_only), Some(version), Some(comment), Some(collation)];
             row.extend(["151", "0", "28800", "28800"].map(Some));
+            if sql.contains("_isolation") {
+                row.push(Some("REPEATABLE-READ"));
+            }
             if sql.contains("@@global.gtid") {
                 row.extend(position);
             }
