@@ -253,6 +253,7 @@ fn one_that_is_held_for_a_move_still_serves_others() {
 #[test]
 fn what_a_former_primary_has_said_before_it_was_closed_contests_no_move() {
     let mut bench = Bench::new(1);
+    bench.settings.kind = Kind::ReadOnly;
     bench.probe(0, answered(false));
     bench.probe(1, answered(true));
     let at = bench.now;
