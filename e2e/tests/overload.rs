@@ -112,8 +112,8 @@ fn a_limit_with_a_queue() {
 /// worker is not closed for clients of the other, whose login would cost more than they wait.
 #[test]
 fn a_full_pool_keeps_its_connections() {
-    let _turn = turn();
     const CLIENTS: u32 = 24;
+    let _turn = turn();
     let config = ConfigFile {
         proxy: vec!["workers = 2".to_owned()],
         pool: vec![format!("max_connections = {CONNECTIONS}"), "hold_ms = 0".to_owned()],
