@@ -91,8 +91,16 @@ pub(super) fn redis(ground: &Ground, running: &mut Running) -> Result<()> {
     running.spawn(&command, Kind::Proxy)?;
     running.port = port;
     let began = Instant::now();
-    while client(&ground.database, port, &["-t", "ping_mbulk", "-n", "1", "-c", "1"]).is_err() {
-        ensure!(began.elapsed() < Duration::from_secs(20), "Redis does not answer");
+    // Its load generator would turn for ever where the server closes its connection too early.
+    loop {
+        let ping = ["-p", &port.to_string(), "ping"];
+        let said = ground.database.command("redis-cli").args(ping).stdin(Stdio::null()).output()?;
+        if said.stdout.starts_with(b"PONG") {
+            break;
+        }
+        running.all_run()?;
+        let why = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+        ensure!(began.elapsed() < Duration::from_secs(20), "Redis does not answer: {why}");
         thread::sleep(Duration::from_millis(50));
     }
     let size = answer(ground)?.len().to_string();

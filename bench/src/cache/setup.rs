@@ -365,11 +365,7 @@ impl Running {
                 Ok(())
             });
             let Err(error) = asked else { return Ok(()) };
-            for at in 0..self.processes.len() {
-                if let Some(status) = self.processes[at].child.try_wait()? {
-                    bail!("a process ended with {status}; it says:\n{}", self.tail(at));
-                }
-            }
+            self.all_run()?;
             if began.elapsed() > READY_LIMIT {
                 let last = self.processes.len().saturating_sub(1);
                 let what = format!(
@@ -381,6 +377,20 @@ impl Running {
             }
             thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// No process has ended.
+    ///
+    /// # Errors
+    ///
+    /// One has; what it said last is in the error.
+    pub(crate) fn all_run(&mut self) -> Result<()> {
+        for at in 0..self.processes.len() {
+            if let Some(status) = self.processes[at].child.try_wait()? {
+                bail!("a process ended with {status}; it says:\n{}", self.tail(at));
+            }
+        }
+        Ok(())
     }
 
     fn tail(&self, number: usize) -> String {
