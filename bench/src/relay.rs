@@ -3,8 +3,12 @@
 //!
 //! With a delay it is the wire between two hosts: a host is a network namespace, and the relay is in both.
 //!
+//! With `--one-by-one` it stands for a source of semi-sync that sends nothing before the last event is acknowledged.
+//!
 //! It is measured beside the proxies, and is none: it knows no end of a server, no user, and no statement. What does not fit
 //! into a socket's buffer at once closes the connection, which fails the load; so it is for small answers only.
+
+mod one_by_one;
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -20,6 +24,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
+use self::one_by_one::OneByOne;
 use crate::cache::enter;
 
 /// Connections that are served in one turn.
@@ -41,6 +46,9 @@ pub struct RelayArgs {
     /// Bytes arrive so much later than they were sent, in microseconds.
     #[arg(long, value_name = "US", default_value_t = 0)]
     delay_us: u64,
+    /// After an event that asks for an acknowledgement the next is sent when that has arrived.
+    #[arg(long)]
+    one_by_one: bool,
     /// The network namespace in which it listens.
     #[arg(long, value_name = "FILE")]
     listen_in: Option<PathBuf>,
@@ -70,6 +78,7 @@ pub fn relay(args: &RelayArgs) -> Result<()> {
         spare: Vec::with_capacity(TURN),
         pieces: VecDeque::with_capacity(TURN),
         delay: Duration::from_micros(args.delay_us),
+        held: args.one_by_one.then(Vec::new),
         now: Instant::now(),
     };
     relay.watch(relay.listener.as_fd(), LISTENER)?;
@@ -104,6 +113,8 @@ struct Relay {
     /// What was read and is not sent, in the order in which it is due.
     pieces: VecDeque<Piece>,
     delay: Duration,
+    /// What each connection holds back until an acknowledgement has arrived, where that is wished.
+    held: Option<Vec<OneByOne>>,
     /// When this turn began.
     now: Instant,
 }
@@ -132,6 +143,9 @@ impl Relay {
                 self.watch(socket.as_fd(), self.sockets.len() as u64)?;
                 self.sockets.push(Some(socket));
             }
+            if let Some(held) = &mut self.held {
+                held.push(OneByOne::default());
+            }
         }
         Ok(())
     }
@@ -140,18 +154,36 @@ impl Relay {
         let Some(socket) = &mut self.sockets[from] else { return };
         let mut buffer = self.spare.pop().unwrap_or_else(|| vec![0; PIECE]);
         match socket.read(&mut buffer) {
-            Ok(len) if len > 0 => {
-                return self.pieces.push_back(Piece {
-                    to: from ^ 1,
-                    buffer,
-                    len,
-                    due: self.now + self.delay,
-                });
-            }
+            Ok(len) if len > 0 => match &mut self.held {
+                // From a server.
+                Some(held) if from % 2 == 1 => {
+                    let passed = held[from / 2].take(&buffer[..len]);
+                    self.push(from ^ 1, passed);
+                }
+                _ => {
+                    let due = self.now + self.delay;
+                    return self.pieces.push_back(Piece { to: from ^ 1, buffer, len, due });
+                }
+            },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Ok(_) | Err(_) => self.close(from),
         }
         self.spare.push(buffer);
+    }
+
+    fn push(&mut self, to: usize, buffer: Vec<u8>) {
+        if !buffer.is_empty() {
+            let (len, due) = (buffer.len(), self.now + self.delay);
+            self.pieces.push_back(Piece { to, buffer, len, due });
+        }
+    }
+
+    /// What was held back for what these pieces have brought to servers.
+    fn go_on(&mut self, brought: &[usize]) {
+        for to in brought {
+            let passed = self.held.as_mut().map(|held| held[to / 2].acknowledged());
+            self.push(to ^ 1, passed.unwrap_or_default());
+        }
     }
 
     /// How long it is until something is due.
@@ -182,7 +214,15 @@ impl Relay {
                 failed.push(piece.to);
             }
         })?;
-        self.spare.extend(self.pieces.drain(..due).map(|piece| piece.buffer));
+        let to_servers = |piece: &Piece| (piece.to % 2 == 1).then_some(piece.to);
+        let brought: Vec<usize> = match self.held {
+            Some(_) => self.pieces.iter().take(due).filter_map(to_servers).collect(),
+            None => Vec::new(),
+        };
+        // Buffers of another size are those that were held back.
+        let spare = self.pieces.drain(..due).map(|piece| piece.buffer).filter(|buffer| buffer.len() == PIECE);
+        self.spare.extend(spare);
+        self.go_on(&brought);
         for one in failed {
             self.close(one);
         }
@@ -205,7 +245,7 @@ mod tests {
         let port = PortLease::take().unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], port.port()));
         let backend = vec![server.local_addr().unwrap()];
-        let args = RelayArgs { listen, backend, delay_us: 20_000, listen_in: None, backend_in: None };
+        let args = RelayArgs { listen, backend, delay_us: 20_000, one_by_one: false, listen_in: None, backend_in: None };
         let relaying = thread::spawn(move || relay(&args).unwrap());
         let mut clients: Vec<TcpStream> = Vec::new();
         while clients.len() < 2 {

@@ -41,10 +41,12 @@ pub enum Acker {
     StockSynced,
     /// `delphinus relay`.
     Relay,
+    /// The same behind a source that sends nothing before the last event is acknowledged.
+    RelayOneByOne,
 }
 
 impl Acker {
-    const ALL: [Self; 4] = [Self::StockSynced, Self::Relay, Self::Stock, Self::None];
+    const ALL: [Self; 5] = [Self::StockSynced, Self::Relay, Self::RelayOneByOne, Self::Stock, Self::None];
 }
 
 impl fmt::Display for Acker {
@@ -54,6 +56,7 @@ impl fmt::Display for Acker {
             Self::Stock => "a replica, not synced",
             Self::StockSynced => "a replica, `sync_relay_log = 1`",
             Self::Relay => "`delphinus relay`",
+            Self::RelayOneByOne => "the same, events sent one by one",
         })
     }
 }
@@ -254,7 +257,7 @@ fn fan_rows(ground: &Ground, rounds: usize, seconds: u64) -> Result<Vec<FanRow>>
 
 fn used(ground: &Ground, (count, is_relayed): (usize, bool), seconds: u64) -> Result<Used> {
     ground.begin_anew()?;
-    let relay = is_relayed.then(|| ground.relay(0, false)).transpose()?;
+    let relay = is_relayed.then(|| ground.relay()).transpose()?;
     let copies = Copies::start(ground, count, relay.as_ref())?;
     let look = || {
         Ok::<_, anyhow::Error>((ground.primary_ns()?, relay.as_ref().map(RelayHere::used_ns).transpose()?))
@@ -274,7 +277,7 @@ fn used(ground: &Ground, (count, is_relayed): (usize, bool), seconds: u64) -> Re
 
 fn later(ground: &Ground, seconds: u64) -> Result<Later> {
     ground.begin_anew()?;
-    let relay = ground.relay(0, false)?;
+    let relay = ground.relay()?;
     let [at_primary, behind] = [ground.direct_target(), ground.relayed_target()];
     let site = ground.site_namespace()?;
     let at_primary = arrivals::Reader::start(&site, &at_primary, 71).context("the primary")?;

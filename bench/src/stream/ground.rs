@@ -156,8 +156,9 @@ impl Ground {
             Acker::None => None,
             Acker::Stock => Some(self.follow(round_trip_us, 10_000)?),
             Acker::StockSynced => Some(self.follow(round_trip_us, 1)?),
-            Acker::Relay => {
-                let RelayHere { relay, wire } = self.relay(round_trip_us, true)?;
+            Acker::Relay | Acker::RelayOneByOne => {
+                let wire = self.wire(round_trip_us, acker == Acker::RelayOneByOne)?;
+                let RelayHere { relay, wire } = self.relay_behind(wire, true)?;
                 Some(vec![relay, wire])
             }
         };
@@ -184,7 +185,7 @@ impl Ground {
 
     /// The stock replica receives, and applies nothing: that is cheaper for it than what it does as a rule.
     fn follow(&self, round_trip_us: u64, sync_relay_log: u32) -> Result<Vec<Running>> {
-        let wire = self.wire(round_trip_us)?;
+        let wire = self.wire(round_trip_us, false)?;
         let (user, password) = USER;
         self.replica().query(&format!(
             "SET GLOBAL sync_relay_log = {sync_relay_log}; SET GLOBAL rpl_semi_sync_replica_enabled = 1; \
@@ -196,23 +197,27 @@ impl Ground {
         Ok(vec![wire])
     }
 
-    /// A way to the primary on which bytes take half a round trip.
-    fn wire(&self, round_trip_us: u64) -> Result<Running> {
+    /// A way to the primary on which bytes take half a round trip; events go one by one, each with its acknowledgement, if so wished.
+    fn wire(&self, round_trip_us: u64, is_one_by_one: bool) -> Result<Running> {
         let (site, primary) = (self.site(), self.primary());
-        let arguments = [
+        let mut arguments = vec![
             "relay".to_owned(),
             format!("--listen={}:{WIRE_PORT}", site.host),
             format!("--backend={}:{}", primary.host, primary.port),
             format!("--delay-us={}", round_trip_us / 2),
         ];
+        arguments.extend(is_one_by_one.then(|| "--one-by-one".to_owned()));
         let running = spawn(&site, &std::env::current_exe()?, &arguments, self.folder().join("wire.log"))?;
         until("the wire", || self.listens(WIRE_PORT))?;
         Ok(running)
     }
 
-    /// Delphinus as a relay, with an empty folder.
-    pub(super) fn relay(&self, round_trip_us: u64, semi_sync: bool) -> Result<RelayHere> {
-        let wire = self.wire(round_trip_us)?;
+    /// Delphinus as a relay without semi-sync, with an empty folder.
+    pub(super) fn relay(&self) -> Result<RelayHere> {
+        self.relay_behind(self.wire(0, false)?, false)
+    }
+
+    fn relay_behind(&self, wire: Running, semi_sync: bool) -> Result<RelayHere> {
         let (folder, site, (user, password)) = (self.folder().join("relay"), self.site(), USER);
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
