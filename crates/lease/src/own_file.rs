@@ -1,14 +1,16 @@
 //! The number of this process's lease, on disk: a process that starts again in time takes its own lease back, and nothing moves. And the
 //! members that it knows, for promises (`keeper/failsafe.rs`). The file is locked, so that two processes of one host can never take each
-//! other for themselves.
+//! other for themselves. It also says which file of which boot it is: a copy of the folder, or of the machine, has no part in the lease.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
+/// The kernel draws it anew at each boot.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Longer than the names of all members can be.
 const MOST: u64 = 16 * 1024;
 
@@ -16,6 +18,8 @@ const MOST: u64 = 16 * 1024;
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     file: File,
+    /// This file in this boot.
+    identity: String,
     /// 0: none.
     lease: u64,
     members: Option<String>,
@@ -37,9 +41,14 @@ impl OwnFile {
         // What is not what this writes is nothing.
         let is_text = (&file).take(MOST).read_to_string(&mut text).is_ok();
         let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let lease = lines.next().filter(|_| is_text).and_then(|line| line.parse().ok()).unwrap_or_default();
+        let identity = identity(&file)?;
+        let own = |line: &str| {
+            let (lease, of) = line.split_once(' ')?;
+            lease.parse().ok().filter(|_| of == identity)
+        };
+        let lease = lines.next().filter(|_| is_text).and_then(own).unwrap_or_default();
         let members = lines.next().filter(|_| is_text).map(str::to_owned);
-        Ok(Self { file, lease, members })
+        Ok(Self { file, identity, lease, members })
     }
 
     /// The lease of the process before this one, if it left any.
@@ -70,12 +79,18 @@ impl OwnFile {
 
     /// A part of it, after a crash, has no last line.
     fn save(&mut self) -> io::Result<()> {
-        let mut text = format!("{}\n", self.lease);
+        let mut text = format!("{} {}\n", self.lease, self.identity);
         text.extend(self.members.iter().flat_map(|members| [members.as_str(), "\n"]));
         self.file.set_len(0)?;
         self.file.rewind()?;
         self.file.write_all(text.as_bytes())
     }
+}
+
+/// Which file of which boot this is. After a boot no address of the process before is left, so nothing is lost with its lease.
+fn identity(file: &File) -> io::Result<String> {
+    let boot = std::fs::read_to_string(BOOT_ID)?;
+    Ok(format!("{}/{}", boot.trim(), file.metadata()?.ino()))
 }
 
 #[cfg(test)]
@@ -101,9 +116,30 @@ mod tests {
         assert_eq!(left(&again), (None, Some("a,b".to_owned())));
         again.keep_members("").unwrap();
         drop(again);
-        assert_eq!(left(&OwnFile::open(&path).unwrap()), (None, Some(String::new())));
-        std::fs::write(&path, "77\na,").unwrap();
+        let again = OwnFile::open(&path).unwrap();
+        assert_eq!(left(&again), (None, Some(String::new())));
+        let torn = format!("77 {}\na,", again.identity);
+        drop(again);
+        std::fs::write(&path, torn).unwrap();
         assert_eq!(left(&OwnFile::open(&path).unwrap()), (Some(77), None), "the rest was not written");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_copy_has_no_part_in_the_lease() {
+        let path = std::env::temp_dir().join(format!("delphinus-own-file-copied-{}", std::process::id()));
+        let copy = path.with_extension("copy");
+        let mut file = OwnFile::open(&path).unwrap();
+        file.write(77).unwrap();
+        std::fs::copy(&path, &copy).unwrap();
+        assert_eq!(OwnFile::open(&copy).unwrap().lease(), None);
+        // The same disk in a machine that has booted since.
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (boot, rest) = text.split_once('-').unwrap();
+        std::fs::write(&path, format!("{}-{rest}", boot.replace(|digit: char| digit != ' ', "7"))).unwrap();
+        drop(file);
+        assert_eq!(OwnFile::open(&path).unwrap().lease(), None);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::remove_file(&copy).unwrap();
     }
 }

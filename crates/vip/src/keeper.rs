@@ -277,11 +277,15 @@ impl Work {
         let interfaces = addresses::interfaces().unwrap_or_default();
         let mut before = std::mem::take(&mut self.places);
         for spec in &self.settings.vips {
-            let at = before.iter().position(|place| place.is_of(spec));
-            self.places.push(match at {
-                Some(at) => before.swap_remove(at).with(spec.clone()),
-                None => Place::new(spec.clone(), &interfaces),
-            });
+            if let Some(at) = before.iter().position(|place| place.is_of(spec)) {
+                let (place, leaving) = before.swap_remove(at).with(spec.clone());
+                self.places.push(place);
+                self.leaving.extend(leaving);
+                continue;
+            }
+            // What is in the kernel now leaves first.
+            let is_left = before.iter().chain(&self.leaving).any(|place| place.is_before(spec));
+            self.places.push(Place::new(spec.clone(), if is_left { &[] } else { &interfaces }));
         }
         self.leaving.extend(before);
     }
@@ -307,6 +311,9 @@ impl Work {
         // A process that stops gives up what its server may still serve.
         let has_now = self.health.now(now).unwrap_or_default();
         for place in &mut self.places {
+            if !place.is_here() && self.leaving.iter().any(|before| before.is_before(place.spec())) {
+                continue;
+            }
             let name = place.name().clone();
             let key = format!("{VIPS}{name}");
             let is_ours = outlook.view.held(&key).is_some() || outlook.view.is_kept(&key, now);
@@ -335,7 +342,12 @@ impl Work {
             let next = if is_ours { Step::Release } else { Step::Drop };
             let until = ends.unwrap_or(now);
             let on_move = OnMove { has_lost_role: false, sessions: &*self.sessions, until };
-            act(place, next, (&self.lease, &key, &self.settings.member), &on_move);
+            if self.places.iter().any(|now| now.is_here() && now.name() == place.name()) {
+                // Other addresses stay under the same key.
+                place.leave(on_move.until, on_move.has_lost_role, on_move.sessions);
+            } else {
+                act(place, next, (&self.lease, &key, &self.settings.member), &on_move);
+            }
         }
         self.leaving.retain(Place::is_here);
     }

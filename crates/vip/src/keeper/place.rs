@@ -60,16 +60,30 @@ impl Place {
         }
     }
 
-    /// The same place, where something else than the addresses has changed.
-    pub(super) fn with(mut self, spec: Spec) -> Self {
+    /// Settings have changed: the same place goes on with what it has, and perhaps another leaves with what is wished no more.
+    pub(super) fn with(mut self, spec: Spec) -> (Self, Option<Self>) {
+        let mut leaves = self.spec.clone();
+        leaves.addresses.retain(|address| !spec.addresses.contains(address));
         self.spec = spec;
-        self
+        let leaving = (!leaves.addresses.is_empty() && self.is_here()).then(|| Self {
+            condition: Condition::Here,
+            ends: self.ends,
+            ..Self::new(leaves, &[])
+        });
+        (self, leaving)
     }
 
+    /// It can go on with these settings. On another interface it comes anew.
     pub(super) fn is_of(&self, spec: &Spec) -> bool {
         self.spec.vip.name == spec.vip.name
-            && self.spec.addresses == spec.addresses
             && self.spec.interface == spec.interface
+            && self.spec.addresses.iter().any(|address| spec.addresses.contains(address))
+    }
+
+    /// Another virtual IP, or the same with former settings, that has one of these addresses or the same key.
+    pub(super) fn is_before(&self, next: &Spec) -> bool {
+        self.spec.vip.name == next.vip.name
+            || self.spec.addresses.iter().any(|address| next.addresses.contains(address))
     }
 
     pub(super) fn spec(&self) -> &Spec {
@@ -124,7 +138,8 @@ impl Place {
     pub(super) fn keep(&mut self, until: BootTime, of: &dyn Sessions) {
         let comes = !self.is_here();
         self.stays(of);
-        let kept = self.refresh(until, comes);
+        let mut added = Vec::new();
+        let kept = self.refresh(until, comes, &mut added);
         if let Err(error) | Ok(Some(error)) = &kept
             && self.error.as_ref() != Some(error)
         {
@@ -132,7 +147,7 @@ impl Place {
         }
         let warning = match kept {
             Ok(warning) => warning,
-            Err(error) => return self.has_failed(error, until, comes),
+            Err(error) => return self.has_failed(error, until, comes, &added),
         };
         (self.error, self.fails) = (warning, None);
         if comes {
@@ -143,20 +158,34 @@ impl Place {
         self.announce();
     }
 
-    fn has_failed(&mut self, error: String, until: BootTime, comes: bool) {
+    /// Where one of its addresses cannot be here, none is: the key goes to a host that can have all of them.
+    fn has_failed(&mut self, error: String, until: BootTime, comes: bool, added: &[IpAddr]) {
         self.error = Some(error);
         // A lease that is about to end is not this host's fault.
         if has_time(until) {
             let now = Instant::now();
             self.fails = Some((self.fails.map_or(now, |(since, _)| since), now));
         }
-        if comes {
-            self.set(Condition::Failed);
+        if !comes {
+            return;
         }
+        let gone = addresses::interfaces()
+            .and_then(|all| for_each(added, |address| addresses::remove_everywhere(&all, address, None)));
+        if let Err(error) = &gone {
+            tracing::error!(vip = &**self.name(), %error, "cannot remove a part of a virtual IP again");
+        }
+        // Until it has been removed it leaves in order, and its key stays here.
+        self.set(if gone.is_ok() { Condition::Failed } else { Condition::Here });
     }
 
-    /// What has to be said of it, or why it cannot be here.
-    fn refresh(&mut self, until: BootTime, comes: bool) -> Result<Option<String>, String> {
+    /// What has to be said of it, or why it cannot be here. Addresses that the kernel has taken are `added`, also where others follow that
+    /// it refuses.
+    fn refresh(
+        &mut self,
+        until: BootTime,
+        comes: bool,
+        added: &mut Vec<IpAddr>,
+    ) -> Result<Option<String>, String> {
         let mut warning = None;
         self.ends = Some(until);
         let all = addresses::interfaces().map_err(|error| error.to_string())?;
@@ -185,6 +214,7 @@ impl Place {
             }
             addresses::keep(*address, interface.index, left)
                 .map_err(|error| format!("{address}: {error}"))?;
+            added.push(*address);
         }
         Ok(warning)
     }
@@ -231,7 +261,7 @@ impl Place {
             tracing::warn!(vip = &**self.name(), "a virtual IP leaves this host");
             self.set(Condition::Leaving);
         }
-        if has_time(until) && self.has_sessions(of) && self.refresh(until, false).is_ok() {
+        if has_time(until) && self.has_sessions(of) && self.refresh(until, false, &mut Vec::new()).is_ok() {
             return false;
         }
         pass_on(&self.spec, &mut self.onward);
