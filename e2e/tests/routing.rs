@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 4;
 /// Reads of each count, which is to land within two percent: `DELPHINUS_READS`, or what is enough, because shares are dealt out and
 /// not drawn.
 fn reads() -> usize {
-    std::env::var("DELPHINUS_READS").ok().and_then(|text| text.parse().ok()).unwrap_or(4_000)
+    std::env::var("DELPHINUS_READS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
 }
 
 /// Reads spread over the replicas at once after a write: what sessions find there is tested elsewhere.
