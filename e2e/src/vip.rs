@@ -11,6 +11,7 @@ mod group_store;
 mod keepalived;
 mod peers;
 mod proxies;
+mod settings;
 mod table;
 mod watch;
 mod world;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use delphinus_sandbox::Flavor;
-use proxies::Kind;
+use proxies::{Kind, Proxies};
 
 pub use peers::compare;
 
@@ -59,14 +60,19 @@ pub fn run(is_short: bool, only: &[String], mut say: impl FnMut(&str)) -> Result
             say(&format!("{name}: FAILED: {error:#}"));
         }
     };
-    let kinds =
-        [(Kind::Plain, proxies::CASES), (Kind::Failsafe, failsafe::CASES), (Kind::Apart, apart::CASES)];
+    let kinds: [(Kind, &[&[Case<Proxies>]]); 3] = [
+        (Kind::Plain, &[proxies::CASES, settings::CASES]),
+        (Kind::Failsafe, &[failsafe::CASES]),
+        (Kind::Apart, &[apart::CASES]),
+    ];
     for (kind, cases) in kinds {
-        if !cases.iter().any(|case| wants(case.name, case.is_short)) {
+        let cases: Vec<_> =
+            cases.iter().copied().flatten().filter(|case| wants(case.name, case.is_short)).collect();
+        if cases.is_empty() {
             continue;
         }
-        let mut world = proxies::Proxies::start(kind)?;
-        for case in cases.iter().filter(|case| wants(case.name, case.is_short)) {
+        let mut world = Proxies::start(kind)?;
+        for case in cases {
             let row = world.settle().and_then(|()| (case.run)(&mut world));
             done(case.name, row.and_then(|row| world.was_never_double().map(|()| row)));
         }

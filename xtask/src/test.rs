@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything, as CI runs it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -12,6 +13,7 @@ use crate::fuzz;
 use crate::libtest::{self, Outcome};
 use crate::needs;
 use crate::steps::{Steps, Tally};
+use crate::tidy::Tree;
 
 /// How long each fuzz target runs, in seconds. Enough for its seeds and some hundred thousand inputs.
 const FUZZ_SECONDS: u64 = 6;
@@ -20,6 +22,9 @@ const FUZZ_SECONDS: u64 = 6;
 const TEST_THREADS: &str = "4";
 /// So many tests at most may fail once and pass alone. More are no accident of a busy machine.
 const MOST_UNSTEADY: usize = 3;
+
+/// All tests but the examples in comments, for which each crate is compiled once more.
+const TARGETS: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 
 /// Options of `test`.
 #[derive(Debug, Default, Args)]
@@ -49,6 +54,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         unsteady = names;
         Ok(tally)
     });
+    steps.tests("examples in comments", comment_examples);
     for name in unsteady {
         steps.note(format!("UNSTEADY {name}: it failed beside other tests and passed alone; find out why"));
     }
@@ -81,7 +87,32 @@ fn once_more(
 fn workspace_tests(arguments: &[&str]) -> Result<Outcome> {
     let build = cargo(&["test", "--workspace", "--no-run"]);
     let binary = cargo::build_program(build, "delphinus").context("the tests cannot be built")?;
-    libtest::run_naming(test_command(&["--workspace"], arguments, &binary))
+    let what = ["--workspace"].into_iter().chain(TARGETS).collect::<Vec<_>>();
+    libtest::run_naming(test_command(&what, arguments, &binary))
+}
+
+/// The examples in comments, of the crates that have any.
+fn comment_examples() -> Result<Tally> {
+    let tree = Tree::read(&cargo::root())?;
+    let folders = folders_with_examples(&tree);
+    let manifests = folders.iter().map(|folder| format!("{folder}/Cargo.toml"));
+    let mut command = cargo(&["test", "--no-fail-fast", "--doc"]);
+    for path in manifests {
+        let manifest: toml::Table = tree.text(&path).with_context(|| format!("no {path}"))?.parse()?;
+        let name = manifest.get("package").and_then(|package| package.get("name")?.as_str());
+        command.args(["--package", name.with_context(|| format!("{path} names no package"))?]);
+    }
+    if folders.is_empty() { Ok(Tally::default()) } else { libtest::run(command) }
+}
+
+fn folders_with_examples(tree: &Tree) -> BTreeSet<String> {
+    let begins_one = |line: &str| {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        comment.is_some_and(|comment| comment.trim_start().starts_with("```"))
+    };
+    let with = tree.rust.iter().filter(|file| file.text.lines().any(begins_one));
+    with.map(|file| file.package_folder().to_owned()).collect()
 }
 
 /// Runs tests of some packages, with arguments for the test programs.
@@ -108,6 +139,15 @@ mod tests {
             tally: Tally { passed, failed },
             failed: names.iter().map(|&name| name.to_owned()).collect(),
         }
+    }
+
+    #[test]
+    fn crates_whose_comments_have_examples_are_found() {
+        let tree = Tree::of(&[
+            ("crates/wire/src/frame.rs", "/// It does.\n///\n/// ```\n/// one();\n/// ```\nfn one() {}\n"),
+            ("crates/net/src/lib.rs", "//! It does not.\n// ```\nconst A: &str = \"```\";\n"),
+        ]);
+        assert_eq!(folders_with_examples(&tree), BTreeSet::from(["crates/wire".to_owned()]));
     }
 
     #[test]

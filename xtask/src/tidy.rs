@@ -28,7 +28,7 @@ use anyhow::{Result, bail};
 
 use crate::cargo;
 use packages::Packages;
-use tree::Tree;
+pub(crate) use tree::Tree;
 
 /// What the rules look at.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use super::callers::Callers;
 use super::clock::{Clock, ensure_log_is_off_by};
 use super::watch::Watch;
 use super::world::{
-    LIMIT, admin_section, ask, is_reached, signal, start_behind, start_etcd, start_on, virtual_ip,
+    LIMIT, admin_section, ask, change_on, is_reached, signal, start_behind, start_etcd, start_on, virtual_ip,
 };
 use super::{Case, Row};
 use crate::client::{Client, Login};
@@ -102,7 +102,7 @@ impl Proxies {
         Ok(world)
     }
 
-    fn config(&self, at: usize) -> String {
+    pub(super) fn config(&self, at: usize) -> String {
         let (cluster, server) = (&self.cluster, &self.cluster.servers[0]);
         let own = virtual_ip(&self.machines, 100);
         let (failsafe, door) = match self.kind {
@@ -131,9 +131,18 @@ impl Proxies {
     }
 
     pub(super) fn start_proxy(&mut self, at: usize) -> Result<()> {
-        let config = self.config(at);
-        self.processes[at] = Some(start_on(&self.machines, at, self.folder.path(), &config)?);
+        self.start_with(at, &self.config(at))
+    }
+
+    pub(super) fn start_with(&mut self, at: usize, config: &str) -> Result<()> {
+        self.processes[at] = Some(start_on(&self.machines, at, self.folder.path(), config)?);
         Ok(())
+    }
+
+    /// The settings of a process that runs.
+    pub(super) fn change(&self, at: usize, config: &str) -> Result<()> {
+        change_on(self.folder.path(), at, config)?;
+        self.ask(at, "RELOAD CONFIG").map(drop)
     }
 
     pub(super) fn holder(&self) -> Result<usize> {

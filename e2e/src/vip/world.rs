@@ -35,10 +35,7 @@ pub(super) fn start_behind(
     folder: &Path,
     config: &str,
 ) -> Result<Proxy> {
-    let own = folder.join(format!("m{at}"));
-    fs::create_dir_all(&own)?;
-    let file = own.join("delphinus.toml");
-    fs::write(&file, config)?;
+    let file = change_on(folder, at, config)?;
     let enter = machines.enter(at);
     let words = enter.get_args().map(|word| word.to_string_lossy().into_owned());
     let binary = crate::proxy::proxy_binary()?.display().to_string();
@@ -49,6 +46,15 @@ pub(super) fn start_behind(
         file.display().to_string(),
     ]);
     Proxy::start_program(PathBuf::from("nsenter"), arguments.collect(), file.with_extension("log"))
+}
+
+/// Writes the configuration of a process on a machine.
+pub(super) fn change_on(folder: &Path, at: usize, config: &str) -> Result<PathBuf> {
+    let own = folder.join(format!("m{at}"));
+    fs::create_dir_all(&own)?;
+    let file = own.join("delphinus.toml");
+    fs::write(&file, config)?;
+    Ok(file)
 }
 
 /// The operators' side of a process on a machine with this address.
