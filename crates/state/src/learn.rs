@@ -86,11 +86,14 @@ impl Learnt {
     }
 }
 
-/// Errors after which the server may have rolled the transaction back without being asked: deadlock, lock wait
-/// time-out, failed commit, refused by Group Replication, XA rollback only.
+/// Errors after which the server may have rolled the transaction back without being asked: a row that was written since it was read
+/// (MariaDB's `innodb_snapshot_isolation`), deadlock, lock wait time-out, no room for locks, failed commit, refused by Group
+/// Replication, XA rollback only.
 const ROLLED_BACK: &[u16] = &[
+    error_code::ER_CHECKREAD,
     error_code::ER_LOCK_DEADLOCK,
     error_code::ER_LOCK_WAIT_TIMEOUT,
+    error_code::ER_LOCK_TABLE_FULL,
     error_code::ER_ERROR_DURING_COMMIT,
     error_code::ER_RUN_HOOK_ERROR,
     error_code::ER_TRANSACTION_ROLLBACK_DURING_COMMIT,

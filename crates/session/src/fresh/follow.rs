@@ -8,6 +8,7 @@ use delphinus_sql::{Class, Consistency, Effects, Statement};
 use delphinus_state::{Changed, Response};
 use delphinus_topology::BackendId;
 use delphinus_wire::gtid::GtidSet;
+use delphinus_wire::response::Status;
 
 use crate::outlook::{Outlook, Progress};
 
@@ -62,7 +63,8 @@ impl Causality {
             self.seen = None;
             self.has_untold = false;
             self.last_write = Some(Write { backend, ended: rt::now() });
-            self.writing.ended(Some(Place::new(backend, gtids_of(&response.changes))));
+            let place = Place::new(backend, gtids_of(&response.changes));
+            self.writing.ended(Some(place), is_outside(response));
             return;
         } else if only_looks(statement) {
             self.saw(backend, progress);
@@ -75,7 +77,7 @@ impl Causality {
             && !self.may_commit
             && self.writing.is_undone_by_errors();
         let place = (!has_done_nothing).then_some(Place::new(backend, None));
-        self.writing.ended(place);
+        self.writing.ended(place, is_outside(response));
     }
 
     /// Something was written there, or may have been, and its GTIDs are not known.
@@ -124,6 +126,13 @@ impl Causality {
             Arc::make_mut(token).merge(all);
         }
     }
+}
+
+/// True if the server says that no transaction is open now, and that a statement without one is one.
+fn is_outside(response: &Response) -> bool {
+    response.status.is_some_and(|status| {
+        status.contains(Status::AUTOCOMMIT) && !status.contains(Status::IN_TRANS)
+    })
 }
 
 /// What the server told of the session's own transactions; `None` if it is not understood.
