@@ -24,15 +24,7 @@ fn key(text: &str) -> Key {
 }
 
 fn answer(bytes: &[u8], began: Instant) -> Answer {
-    let origin = Origin {
-        backend: BackendId(0),
-        began,
-        position: None,
-        had_all: false,
-        probe: 0,
-        rights: 0,
-        reads: None,
-    };
+    let origin = Origin::new(BackendId(0), began);
     Answer { bytes: bytes.into(), rows: 1, origin: Arc::new(origin) }
 }
 

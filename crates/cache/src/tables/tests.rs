@@ -25,15 +25,8 @@ fn spot(table: u64) -> Spot {
 }
 
 fn origin(backend: BackendId, position: Option<&str>) -> Origin {
-    Origin {
-        backend,
-        began: Instant::now(),
-        position: position.map(|text| Arc::new(set(text))),
-        had_all: false,
-        probe: 0,
-        rights: 0,
-        reads: None,
-    }
+    let position = position.map(|text| Arc::new(set(text)));
+    Origin { position, ..Origin::new(backend, Instant::now()) }
 }
 
 fn place(gtids: Option<&str>) -> Place {

@@ -12,7 +12,7 @@ use delphinus_wire::response::Status;
 
 use crate::outlook::{Outlook, Progress};
 
-use super::touch::{Touch, only_looks};
+use super::touch::Touch;
 use super::{Causality, Seen};
 
 /// A token with more parts is joined with the primary's position, which has them all in a few.
@@ -66,7 +66,7 @@ impl Causality {
             let place = Place::new(backend, gtids_of(&response.changes));
             self.writing.ended(Some(place), is_outside(response));
             return;
-        } else if only_looks(statement) {
+        } else if !self.counts {
             self.saw(backend, progress);
         } else {
             self.may_have_written(backend, progress);
@@ -130,9 +130,9 @@ impl Causality {
 
 /// True if the server says that no transaction is open now, and that a statement without one is one.
 fn is_outside(response: &Response) -> bool {
-    response.status.is_some_and(|status| {
-        status.contains(Status::AUTOCOMMIT) && !status.contains(Status::IN_TRANS)
-    })
+    response
+        .status
+        .is_some_and(|status| status.contains(Status::AUTOCOMMIT) && !status.contains(Status::IN_TRANS))
 }
 
 /// What the server told of the session's own transactions; `None` if it is not understood.

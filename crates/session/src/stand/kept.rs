@@ -35,15 +35,16 @@ impl Stand<'_> {
     /// What the answer will have to a statement that is about to be sent there: what is there now, or more.
     pub(crate) fn origin(self, backend: BackendId, rights: Epoch) -> Origin {
         let (began, outlook) = (rt::now(), &self.around.held.source.outlook);
-        let (position, had_all) = outlook.with_snapshot(|snapshot, _| {
-            let position = outlook.progress.probed(backend).clone();
+        let progress = &outlook.progress;
+        let (position, had_all, writes) = outlook.with_snapshot(|snapshot, _| {
+            let position = progress.probed(backend).clone();
             // It is asked for what the session has written elsewhere before it is known to have that.
             let may_lack = primary_of(snapshot)
                 .is_some_and(|primary| primary.backend == backend && !primary.is_settled(began));
             let level = self.reading(snapshot).level;
             let position = if may_lack { position } else { self.causality.with_own(position, level) };
-            (position, outlook.progress.has_all(backend, snapshot))
+            (position, progress.has_all(backend, snapshot), progress.writes_of_all(backend, snapshot))
         });
-        Origin { backend, began, position, had_all, probe: 0, rights: rights.0, reads: None }
+        Origin { position, had_all, writes, rights: rights.0, ..Origin::new(backend, began) }
     }
 }

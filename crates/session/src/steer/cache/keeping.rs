@@ -179,7 +179,7 @@ fn is_to_be_kept(
         let end = if response.is_ok() { Flight::unfit } else { Flight::doubtful };
         return Err((|counters| &counters.cache_unfit, end));
     }
-    if response.age.is_some_and(|told| !origin.grow_older(told.age)) {
+    if response.age.is_some_and(|told| !origin.grow_older(told.age, told.is_current)) {
         return Err((|counters| &counters.cache_outdated, Flight::doubtful));
     }
     Ok(())

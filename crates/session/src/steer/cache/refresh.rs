@@ -154,8 +154,11 @@ impl Refresh {
 fn origin(outlook: &Outlook, backend: BackendId, rights: Epoch) -> Origin {
     let began = rt::now();
     let position = outlook.progress.probed(backend).clone();
-    let had_all = outlook.with_snapshot(|snapshot, _| outlook.progress.has_all(backend, snapshot));
-    Origin { backend, began, position, had_all, probe: 0, rights: rights.0, reads: None }
+    let progress = &outlook.progress;
+    let (had_all, writes) = outlook.with_snapshot(|snapshot, _| {
+        (progress.has_all(backend, snapshot), progress.writes_of_all(backend, snapshot))
+    });
+    Origin { position, had_all, writes, rights: rights.0, ..Origin::new(backend, began) }
 }
 
 /// True if the connection is as it was.
