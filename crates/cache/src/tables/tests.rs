@@ -171,6 +171,23 @@ fn writes_that_run_beside_each_other_are_all_asked_for() {
     assert!(look("0-1-9"));
 }
 
+#[test]
+fn what_is_told_late_does_not_stand_for_what_was_written_later() {
+    for of in ["0-1-", "3e11fa47-71ca-11e1-9e33-c80aa9429562:"] {
+        let tables = Tables::default();
+        let gtids = |number: u32| format!("{of}{number}");
+        let up_to = |number: u32| if of == "0-1-" { gtids(number) } else { gtids(1) + &format!("-{number}") };
+        let look =
+            |number| look(&tables, &[spot(1)], &origin(REPLICA, Some(&up_to(number))), AROUND).is_some();
+        write(&tables, &[spot(1)], Some(&gtids(5)));
+        // A write that has changed nothing brings what another statement on its connection had not told.
+        write(&tables, &[spot(1)], Some(&gtids(3)));
+        assert!(!look(4) && look(5), "{of}");
+        write(&tables, &[spot(1)], Some(&gtids(7)));
+        assert!(!look(6) && look(7), "{of}");
+    }
+}
+
 /// What a simulated step does.
 #[derive(Debug, Clone, Copy)]
 enum Step {
