@@ -106,7 +106,7 @@ impl Mentioned {
 }
 
 /// True if a parenthesis behind this makes it a call of what no server brings along.
-fn may_be_call(name: Token, sql: &[u8], options: LexOptions) -> bool {
+pub(crate) fn may_be_call(name: Token, sql: &[u8], options: LexOptions) -> bool {
     name.is(TokenKind::Quoted) || functions::find(&sql[name.start..name.end], options).is_none()
 }
 
