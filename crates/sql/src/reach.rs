@@ -94,14 +94,14 @@ pub struct Written {
 }
 
 impl Written {
-    /// What `statement` may write where nothing is known of the tables.
-    pub fn unknown(statement: &Statement) -> Self {
+    /// What `statement` may write where nothing is known of the tables; `text`: its text, if that is there.
+    pub fn unknown(statement: &Statement, text: Option<(&[u8], LexOptions)>) -> Self {
         match what(statement) {
             What::Nothing => Self::default(),
             of => Self {
                 tables: Touched::everything(),
                 at_once: Touched::everything(),
-                is_ddl: of == What::Anything && may_be_ddl(statement),
+                is_ddl: of == What::Anything && may_be_ddl(statement, text),
             },
         }
     }
@@ -183,7 +183,8 @@ impl Reach {
             // Which tables there are in a schema is not looked up.
             Touched { tables: of_tables, schemas: tables.schemas.clone(), is_everything: false }
         };
-        let is_ddl = what(statement) == What::Anything && !is_truncate && may_be_ddl(statement);
+        let is_ddl =
+            what(statement) == What::Anything && !is_truncate && may_be_ddl(statement, Some((sql, options)));
         Written { tables, at_once, is_ddl }
     }
 
@@ -342,8 +343,31 @@ fn is_truncate(statement: &Statement, sql: &[u8], options: LexOptions) -> bool {
 }
 
 /// What runs no routine changes no catalogue unless it is of these. XA ends transactions, in which there is none.
-fn may_be_ddl(statement: &Statement) -> bool {
+fn may_be_ddl(statement: &Statement, text: Option<(&[u8], LexOptions)>) -> bool {
+    let is_doubtful = || text.is_none_or(|(sql, options)| Mentioned::read(sql, options).is_doubtful);
     !matches!(statement.class, Class::Xa | Class::Replication)
+        && (!runs_functions_only(statement) || is_doubtful())
+}
+
+/// True for a statement that runs no code but by functions, as long as its text is read with certainty. Servers refuse what commits there
+/// (error 1422), and with that DDL.
+/// Source: <https://dev.mysql.com/doc/refman/9.0/en/stored-program-restrictions.html>.
+fn runs_functions_only(statement: &Statement) -> bool {
+    let others = Effects::SQL_EXECUTES.union(Effects::UNKNOWN).union(Effects::BODY_EXECUTES);
+    let is_plain = matches!(
+        statement.class,
+        Class::Select
+            | Class::Values
+            | Class::Table
+            | Class::With
+            | Class::Do
+            | Class::Set
+            | Class::Insert
+            | Class::Replace
+            | Class::Update
+            | Class::Delete
+    );
+    is_plain && !statement.effects.intersects(others)
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Ledger {
     pub(super) fn written_by(&self, statement: &Statement, text: TextHere<'_>) -> Written {
         match self.code.tables().current() {
             Some(reach) => reach.written_by(statement, (text.sql, text.lex), text.schema, text.has_temporary),
-            None => Written::unknown(statement),
+            None => Written::unknown(statement, Some((text.sql, text.lex))),
         }
     }
 

@@ -112,7 +112,7 @@ impl Writing {
     ) {
         self.parts.get_or_insert_default().now = Some(Now {
             ledger: ledger.clone(),
-            written: Written::unknown(statement),
+            written: Written::unknown(statement, None),
             changes: ledger.changes(),
             commits: may_commit || !in_transaction,
             running: Vec::new(),
