@@ -103,6 +103,11 @@ impl Wanting {
     fn age(&self) -> Age {
         Age { ttl: self.ttl, soft_ttl_pct: self.terms.soft_ttl_pct }
     }
+
+    /// True if one of this age is to be asked for anew.
+    fn is_old(&self, age: Duration) -> bool {
+        self.age().is_past(age) == Some(true)
+    }
 }
 
 /// Who asks, and what the answer depends on beside the question.
