@@ -154,7 +154,7 @@ impl Reach {
 
     /// What a plain read reads, in this schema. A table that is not known may be a view: it was made past whoever has told the tables.
     pub fn read_by(&self, sql: &[u8], options: LexOptions, schema: Option<&str>) -> Touched {
-        let mut touched = self.named(&Mentioned::read(sql, options), schema, true);
+        let mut touched = self.named(&Mentioned::read(sql, options), schema, Unknown::Read);
         close(&mut touched, &self.reads);
         touched
     }
@@ -194,13 +194,22 @@ impl Reach {
         schema: Option<&str>,
         may_be_temporary: bool,
     ) -> Touched {
-        let mut touched = self.named(&Mentioned::read(sql, options), schema, !may_be_temporary);
+        let unknown = if may_be_temporary { Unknown::Harmless } else { Unknown::Written };
+        let mut touched = self.named(&Mentioned::read(sql, options), schema, unknown);
         close(&mut touched, &self.writes);
         touched
     }
 
     /// What stands where tables stand, and every word that is a table's name.
-    fn named(&self, found: &Mentioned, schema: Option<&str>, are_all_known: bool) -> Touched {
+    fn named(&self, found: &Mentioned, schema: Option<&str>, unknown: Unknown) -> Touched {
+        let is_excused = |name: &str| match unknown {
+            // What stands before AS ( may be a window.
+            Unknown::Read => {
+                found.expressions.contains(name) && !found.words.contains(&(None, "window".into()))
+            }
+            Unknown::Written => found.expressions.contains(name) || found.aliases.contains(name),
+            Unknown::Harmless => true,
+        };
         let mut touched = Touched { is_everything: found.is_doubtful, ..Touched::default() };
         let here = schema.unwrap_or_default();
         let mut take = |(named, name): &Word, is_table: bool| {
@@ -220,8 +229,8 @@ impl Reach {
                 if is_table || is_known {
                     touched.tables.insert(key);
                 }
-                let is_defined = named.is_none() && found.defined.contains(name);
-                touched.is_everything |= is_table && are_all_known && !is_known && !is_defined;
+                let may_be_anything = is_table && !is_known && !(named.is_none() && is_excused(name));
+                touched.is_everything |= may_be_anything && unknown != Unknown::Harmless;
             }
         };
         found.tables.iter().for_each(|word| take(word, true));
@@ -229,6 +238,17 @@ impl Reach {
         touched.limit();
         touched
     }
+}
+
+/// What it means that a table is not known: somebody else may have made it, as a view or with triggers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unknown {
+    /// Reading it may read anything, unless a common table expression has that name.
+    Read,
+    /// Writing it may write anything, unless a common table expression or an alias has that name: DELETE names those.
+    Written,
+    /// Nothing.
+    Harmless,
 }
 
 /// Adds what follows from what is there, until nothing more does.
