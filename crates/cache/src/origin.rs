@@ -79,13 +79,18 @@ impl Origin {
         true
     }
 
-    /// What it refers to that is nobody else's, in bytes.
+    /// What it refers to, in bytes: of a position that others have, too, its part.
     pub(crate) fn own_size(&self) -> usize {
         /// A node of the map of a position, and a part of it with its room.
         const MAP: usize = 512;
         const PART: usize = 64;
-        let own = self.position.as_ref().filter(|position| Arc::strong_count(position) == 1);
-        own.map_or(0, |position| MAP + PART * position.parts()) + self.reads.as_ref().map_or(0, Reads::size)
+        let position = self.position.as_ref().map_or(0, |position| {
+            // Whoever it comes from forgets it with the next probe, or when the session ends: the first answer that has it stands for all
+            // of it.
+            let answers = (Arc::strong_count(position) - 1).max(1);
+            (MAP + PART * position.parts()).div_ceil(answers)
+        });
+        position + self.reads.as_ref().map_or(0, Reads::size)
     }
 
     /// True if the answer is proved to have everything that the session has written, and what it was told to find.
@@ -119,13 +124,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_its_own_counts_and_what_others_have_too_does_not() {
+    fn what_others_have_too_counts_in_part() {
+        const WHOLE: usize = 512 + 2 * 64;
         let shared = Arc::new(set("0-1-5,1-1-2"));
-        let mut origin =
-            Origin { position: Some(shared.clone()), ..Origin::new(PRIMARY, Instant::now()) };
-        assert_eq!(origin.own_size(), 0);
-        drop(shared);
-        assert_eq!(origin.own_size(), 512 + 2 * 64);
+        let mut origin = Origin { position: Some(shared.clone()), ..Origin::new(PRIMARY, Instant::now()) };
+        assert_eq!(origin.own_size(), WHOLE, "the monitor has it, until its next probe");
+        let other = origin.clone();
+        assert_eq!((origin.own_size(), other.own_size()), (WHOLE / 2, WHOLE / 2));
+        drop((shared, other));
+        assert_eq!(origin.own_size(), WHOLE);
         origin.position = None;
         assert_eq!(origin.own_size(), 0);
     }
