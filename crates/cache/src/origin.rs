@@ -15,6 +15,8 @@ pub struct Origin {
     pub backend: BackendId,
     /// A moment before it was asked for: it has what that backend had then.
     pub began: Instant,
+    /// Which time in the role of the primary that was, if it was the primary.
+    pub succession: Option<u64>,
     /// What that backend was known to have executed then.
     pub position: Option<Arc<GtidSet>>,
     /// Nothing was being written then: that backend had everything that had been written through the proxy.
@@ -59,6 +61,7 @@ impl Origin {
         Self {
             backend,
             began,
+            succession: None,
             position: None,
             had_all: false,
             writes: None,
@@ -77,6 +80,12 @@ impl Origin {
         (self.began, self.position, self.had_all, self.writes) = (began, None, false, None);
         self.is_handed_on = !is_current;
         true
+    }
+
+    /// True if it comes from a primary that has lost its role since then, and with that perhaps what it had acknowledged; `succession`:
+    /// which time it is now.
+    pub fn is_of_past(&self, succession: u64) -> bool {
+        self.succession.is_some_and(|then| then != succession)
     }
 
     /// What it refers to, in bytes: of a position that others have, too, its part.
@@ -135,6 +144,13 @@ mod tests {
         assert_eq!(origin.own_size(), WHOLE);
         origin.position = None;
         assert_eq!(origin.own_size(), 0);
+    }
+
+    #[test]
+    fn what_a_primary_gave_counts_only_while_it_has_its_role() {
+        let of = |succession| Origin { succession, ..Origin::new(PRIMARY, Instant::now()) };
+        assert!(!of(Some(2)).is_of_past(2) && of(Some(2)).is_of_past(3));
+        assert!(!of(None).is_of_past(3), "a replica's");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct Limits {
 
 /// What an entry takes beside the bytes of its key and its answer, and what its `Origin` refers to: two slots of the map, [`Kept`],
 /// `Origin`, and the counts of the shared pointers.
-const OVERHEAD: u64 = 352;
+const OVERHEAD: u64 = 368;
 
 /// An answer that is kept.
 #[derive(Debug)]

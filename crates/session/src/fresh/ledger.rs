@@ -53,6 +53,11 @@ pub(crate) fn primary_of(snapshot: &Snapshot) -> Option<Primary> {
     snapshot.primary().map(|primary| Primary { backend: primary.id, succession, since, is_elected })
 }
 
+/// Which time in the role of the primary it is, if this one has it.
+pub(crate) fn succession_of(backend: BackendId, snapshot: &Snapshot) -> Option<u64> {
+    primary_of(snapshot).filter(|primary| primary.backend == backend).map(|primary| primary.succession)
+}
+
 impl Ledger {
     /// `None` where writes end nothing.
     pub(crate) fn new(cache: &Arc<Cache>, code: &Arc<StoredCode>, cluster: ClusterId) -> Option<Self> {

@@ -7,7 +7,7 @@ use delphinus_sql::Consistency;
 use delphinus_topology::{Backend, BackendId};
 
 use super::Stand;
-use crate::fresh::primary_of;
+use crate::fresh::{primary_of, succession_of};
 use crate::steer::Fitness;
 
 impl Stand<'_> {
@@ -26,6 +26,7 @@ impl Stand<'_> {
             }
             let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);
             let is_fit = !is_fenced
+                && !origin.is_of_past(snapshot.succession.number)
                 && origin.rights >= held.rights.0
                 && self.causality.may_read_kept(origin, &self.reading(snapshot));
             if is_fit { Fitness::Fit } else { Fitness::Behind }
@@ -36,15 +37,21 @@ impl Stand<'_> {
     pub(crate) fn origin(self, backend: BackendId, rights: Epoch) -> Origin {
         let (began, outlook) = (rt::now(), &self.around.held.source.outlook);
         let progress = &outlook.progress;
-        let (position, had_all, writes) = outlook.with_snapshot(|snapshot, _| {
+        outlook.with_snapshot(|snapshot, _| {
             let position = progress.probed(backend).clone();
             // It is asked for what the session has written elsewhere before it is known to have that.
             let may_lack = primary_of(snapshot)
                 .is_some_and(|primary| primary.backend == backend && !primary.is_settled(began));
             let level = self.reading(snapshot).level;
             let position = if may_lack { position } else { self.causality.with_own(position, level) };
-            (position, progress.has_all(backend, snapshot), progress.writes_of_all(backend, snapshot))
-        });
-        Origin { position, had_all, writes, rights: rights.0, ..Origin::new(backend, began) }
+            Origin {
+                position,
+                succession: succession_of(backend, snapshot),
+                had_all: progress.has_all(backend, snapshot),
+                writes: progress.writes_of_all(backend, snapshot),
+                rights: rights.0,
+                ..Origin::new(backend, began)
+            }
+        })
     }
 }

@@ -20,7 +20,7 @@ use delphinus_wire::Capabilities;
 use delphinus_wire::response::Status;
 
 use super::{Answers, Giver, Keeping, Wanting};
-use crate::fresh::{Depends, Ledger};
+use crate::fresh::{Depends, Ledger, succession_of};
 use crate::outlook::Outlook;
 use crate::steer::mirror::{Asked, exchange};
 
@@ -155,10 +155,14 @@ fn origin(outlook: &Outlook, backend: BackendId, rights: Epoch) -> Origin {
     let began = rt::now();
     let position = outlook.progress.probed(backend).clone();
     let progress = &outlook.progress;
-    let (had_all, writes) = outlook.with_snapshot(|snapshot, _| {
-        (progress.has_all(backend, snapshot), progress.writes_of_all(backend, snapshot))
-    });
-    Origin { position, had_all, writes, rights: rights.0, ..Origin::new(backend, began) }
+    outlook.with_snapshot(|snapshot, _| Origin {
+        position,
+        succession: succession_of(backend, snapshot),
+        had_all: progress.has_all(backend, snapshot),
+        writes: progress.writes_of_all(backend, snapshot),
+        rights: rights.0,
+        ..Origin::new(backend, began)
+    })
 }
 
 /// True if the connection is as it was.
