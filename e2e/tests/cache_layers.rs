@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Address, ConfigFile, Proxy, Stage, on_both_flavors, until};
+use delphinus_e2e::{Address, ConfigFile, Proxy, Stage, delay_replica, on_both_flavors, until};
 use delphinus_sandbox::{Flavor, PortLease, Server};
 use delphinus_testkit::{Client, Reply};
 
@@ -88,6 +88,37 @@ fn an_answer_ages_through_layers(flavor: Flavor) {
         assert!(now.duration_since(asked) < TTL, "it is {:?} old", now.duration_since(asked));
     }
     assert!(told.elapsed() < TTL && hits > 10, "{hits} answers in {:?}", told.elapsed());
+    a_session_finds_its_writes_through_an_inner_layer_with_replicas(&stage);
+}
+
+/// Its writes came to the inner layer on another connection than what it reads.
+fn a_session_finds_its_writes_through_an_inner_layer_with_replicas(stage: &Stage) {
+    let config = ConfigFile {
+        users: vec![(stage.cluster.monitor_user.clone(), stage.cluster.monitor_password.clone())],
+        ..ConfigFile::default()
+    };
+    let (_inner, address, _port) = stage.another_proxy(&config).unwrap();
+    let (_outer, outer, _outer_port) = behind(stage, &address, "");
+    let mut writer = outer.connect().unwrap();
+    writer.query("INSERT INTO layered VALUES (0)").unwrap();
+    for server in &stage.cluster.servers {
+        until(LIMIT, "the row is everywhere", || {
+            Ok(server.query("SELECT COUNT(*) FROM app.layered").is_ok_and(|count| count.trim() == "1"))
+        })
+        .unwrap();
+    }
+    for replica in &stage.cluster.servers[1..] {
+        delay_replica(stage.cluster.flavor, replica, 600).unwrap();
+    }
+    for ttl in [0, 3_600_000] {
+        let sql = format!("/*+ delphinus(cache_ttl={ttl}) */ SELECT MAX(id) FROM layered");
+        let mut reader = outer.connect().unwrap();
+        let before: u32 = reader.value(&sql).unwrap().parse().unwrap();
+        writer.query("UPDATE layered SET id = id + 1").unwrap();
+        let token = writer.value("SELECT @@delphinus.causality_token").unwrap();
+        reader.query(&format!("SET @@delphinus.causality_token = '{token}'")).unwrap();
+        assert_eq!(reader.value(&sql).unwrap(), (before + 1).to_string(), "cache_ttl={ttl}");
+    }
 }
 
 /// The inner layer is killed, and comes back: reads through the outer one wait, and none fails.

@@ -15,10 +15,16 @@ pub struct Origin {
     pub backend: BackendId,
     /// A moment before it was asked for: it has what that backend had then.
     pub began: Instant,
+    /// Which time in the role of the primary that was, if it was the primary.
+    pub succession: Option<u64>,
     /// What that backend was known to have executed then.
     pub position: Option<Arc<GtidSet>>,
     /// Nothing was being written then: that backend had everything that had been written through the proxy.
     pub had_all: bool,
+    /// So many writes had begun through the proxy by then, if all of them had ended, and that backend had them.
+    pub writes: Option<u64>,
+    /// Another proxy had kept it, and did not say that it was current: which server that had it from is not known.
+    pub is_handed_on: bool,
     /// The number of that backend's last probe when the answer was there: it has nothing that came later.
     pub probe: u64,
     /// The epoch of rights of the connection that it came by.
@@ -50,27 +56,56 @@ pub struct Own<'a> {
 }
 
 impl Origin {
-    /// It was asked for earlier, by somebody who had kept it: what was there then is not known. False if that is earlier than can be told.
+    /// One of which nothing else is known.
+    pub fn new(backend: BackendId, began: Instant) -> Self {
+        Self {
+            backend,
+            began,
+            succession: None,
+            position: None,
+            had_all: false,
+            writes: None,
+            is_handed_on: false,
+            probe: 0,
+            rights: 0,
+            reads: None,
+        }
+    }
+
+    /// It was asked for earlier, by another proxy that had kept it: what was there then is not known. Of one that `is_current` that proxy
+    /// knows that it has all that was written through itself. False if that is earlier than can be told.
     #[must_use]
-    pub fn grow_older(&mut self, age: Duration) -> bool {
+    pub fn grow_older(&mut self, age: Duration, is_current: bool) -> bool {
         let Some(began) = self.began.checked_sub(age) else { return false };
-        (self.began, self.position, self.had_all) = (began, None, false);
+        (self.began, self.position, self.had_all, self.writes) = (began, None, false, None);
+        self.is_handed_on = !is_current;
         true
     }
 
-    /// What it refers to that is nobody else's, in bytes.
+    /// True if it comes from a primary that has lost its role since then, and with that perhaps what it had acknowledged; `succession`:
+    /// which time it is now.
+    pub fn is_of_past(&self, succession: u64) -> bool {
+        self.succession.is_some_and(|then| then != succession)
+    }
+
+    /// What it refers to, in bytes: of a position that others have, too, its part.
     pub(crate) fn own_size(&self) -> usize {
         /// A node of the map of a position, and a part of it with its room.
         const MAP: usize = 512;
         const PART: usize = 64;
-        let own = self.position.as_ref().filter(|position| Arc::strong_count(position) == 1);
-        own.map_or(0, |position| MAP + PART * position.parts()) + self.reads.as_ref().map_or(0, Reads::size)
+        let position = self.position.as_ref().map_or(0, |position| {
+            // Whoever it comes from forgets it with the next probe, or when the session ends: the first answer that has it stands for all
+            // of it.
+            let answers = (Arc::strong_count(position) - 1).max(1);
+            (MAP + PART * position.parts()).div_ceil(answers)
+        });
+        position + self.reads.as_ref().map_or(0, Reads::size)
     }
 
     /// True if the answer is proved to have everything that the session has written, and what it was told to find.
     ///
-    /// Asked for after the last write had ended, it has that write if it comes from the backend that wrote, from one that had
-    /// everything, or from one that was known to have the write's transactions.
+    /// Asked for after the last write had ended, it has that write if it comes from the backend that wrote, and not from what another proxy
+    /// there had kept, from one that had everything, or from one that was known to have the write's transactions.
     pub fn has(&self, own: &Own<'_>) -> bool {
         let has_token = || match (own.token, &self.position) {
             (None, _) => true,
@@ -81,8 +116,8 @@ impl Origin {
             return false;
         }
         let Some(write) = own.last_write else { return true };
-        self.began > write.ended
-            && (self.backend == write.backend || self.had_all || own.is_whole && has_token())
+        let is_there = self.backend == write.backend && !self.is_handed_on;
+        self.began > write.ended && (is_there || self.had_all || own.is_whole && has_token())
     }
 }
 
@@ -98,36 +133,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_its_own_counts_and_what_others_have_too_does_not() {
+    fn what_others_have_too_counts_in_part() {
+        const WHOLE: usize = 512 + 2 * 64;
         let shared = Arc::new(set("0-1-5,1-1-2"));
-        let mut origin = Origin {
-            backend: PRIMARY,
-            began: Instant::now(),
-            position: Some(shared.clone()),
-            had_all: false,
-            probe: 1,
-            rights: 0,
-            reads: None,
-        };
-        assert_eq!(origin.own_size(), 0);
-        drop(shared);
-        assert_eq!(origin.own_size(), 512 + 2 * 64);
+        let mut origin = Origin { position: Some(shared.clone()), ..Origin::new(PRIMARY, Instant::now()) };
+        assert_eq!(origin.own_size(), WHOLE, "the monitor has it, until its next probe");
+        let other = origin.clone();
+        assert_eq!((origin.own_size(), other.own_size()), (WHOLE / 2, WHOLE / 2));
+        drop((shared, other));
+        assert_eq!(origin.own_size(), WHOLE);
         origin.position = None;
         assert_eq!(origin.own_size(), 0);
+    }
+
+    #[test]
+    fn what_a_primary_gave_counts_only_while_it_has_its_role() {
+        let of = |succession| Origin { succession, ..Origin::new(PRIMARY, Instant::now()) };
+        assert!(!of(Some(2)).is_of_past(2) && of(Some(2)).is_of_past(3));
+        assert!(!of(None).is_of_past(3), "a replica's");
     }
 
     #[test]
     fn an_answer_has_what_it_is_proved_to_have() {
         let start = Instant::now();
         let at = |s| start + Duration::from_secs(s);
-        let origin = |backend, began, position: Option<&str>, had_all| Origin {
-            backend,
-            began: at(began),
-            position: position.map(|text| Arc::new(set(text))),
-            had_all,
-            probe: 1,
-            rights: 0,
-            reads: None,
+        let origin = |backend, began, position: Option<&str>, had_all| {
+            let position = position.map(|text| Arc::new(set(text)));
+            Origin { position, had_all, ..Origin::new(backend, at(began)) }
         };
         let wrote = |ended| Some(Write { backend: PRIMARY, ended: at(ended) });
         let five = set("0-1-5");
@@ -158,6 +190,12 @@ mod tests {
             ),
         ] {
             assert_eq!(origin.has(&own), expected, "{what}");
+        }
+        // From another proxy that had kept it for a second.
+        for (is_current, expected) in [(true, true), (false, false)] {
+            let mut aged = origin(PRIMARY, 7, None, true);
+            assert!(aged.grow_older(Duration::from_secs(1), is_current));
+            assert_eq!(aged.has(&told), expected, "{aged:?}");
         }
     }
 }

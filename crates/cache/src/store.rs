@@ -33,7 +33,7 @@ pub struct Limits {
 
 /// What an entry takes beside the bytes of its key and its answer, and what its `Origin` refers to: two slots of the map, [`Kept`],
 /// `Origin`, and the counts of the shared pointers.
-const OVERHEAD: u64 = 320;
+const OVERHEAD: u64 = 368;
 
 /// An answer that is kept.
 #[derive(Debug)]
@@ -91,6 +91,8 @@ pub struct Incoming {
     pub flushes: u64,
     /// Anything that is to be found with it; many answers share it.
     pub beside: Option<Arc<dyn Any + Send + Sync>>,
+    /// It is not to be asked for anew before its end: who gave it had kept it, and would give it again.
+    pub is_renewed: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -175,7 +177,8 @@ impl Age {
         self.is_past(now.saturating_duration_since(kept.answer.origin.began))
     }
 
-    fn is_past(self, age: Duration) -> Option<bool> {
+    /// The same of one that is so old.
+    pub fn is_past(self, age: Duration) -> Option<bool> {
         let Self { ttl, soft_ttl_pct } = self;
         (age < ttl).then(|| soft_ttl_pct > 0 && age >= ttl / 100 * u32::from(soft_ttl_pct))
     }
@@ -360,7 +363,7 @@ impl Cache {
     /// Keeps an answer.
     pub fn store(&self, key: &Key, incoming: Incoming) -> Stored {
         let room = self.room();
-        let Incoming { answer, ttl, took_us, rule, tally, flushes, beside } = incoming;
+        let Incoming { answer, ttl, took_us, rule, tally, flushes, beside, is_renewed } = incoming;
         let shelf = room.shelf(rule.as_deref());
         let weight = weight(key, &answer);
         if weight > room.limits.max_entry_bytes.min(shelf.capacity()) {
@@ -374,7 +377,7 @@ impl Cache {
         }
         tally.came(weight);
         tally.count(Event::Insert);
-        let is_renewed = AtomicBool::new(false);
+        let is_renewed = AtomicBool::new(is_renewed);
         let kept = Arc::new(Kept { answer, tally, beside, ttl, took_us, weight, is_renewed });
         let mut evicted = Evicted::default();
         shelf.insert_with_lifecycle(key.clone(), kept.clone(), &mut evicted);

@@ -366,7 +366,7 @@ impl Tables {
 }
 
 /// The place of all writes that have ended, with one more. One that began when no other ran comes after all that had ended by then: if
-/// no other has ended since, its GTIDs stand for all that its server had.
+/// no other has ended since, its GTIDs stand for all that its server had. But those that a server tells late are of a statement before.
 fn joined(now: Option<&Arc<Place>>, place: &Place, begun: &Before) -> Place {
     let Some(there) = now else { return place.clone() };
     if there.backend != place.backend {
@@ -375,7 +375,8 @@ fn joined(now: Option<&Arc<Place>>, place: &Place, begun: &Before) -> Place {
     let is_after_all =
         matches!(begun, Before::Still(before) if before.as_ref().is_some_and(|one| Arc::ptr_eq(one, there)));
     let gtids = match (&there.gtids, &place.gtids) {
-        (_, Some(own)) if is_after_all => Some(own.clone()),
+        (None, Some(own)) if is_after_all => Some(own.clone()),
+        (Some(others), Some(own)) if is_after_all && own.is_after(others) => Some(own.clone()),
         (Some(others), Some(own)) => {
             let mut all = others.clone();
             all.merge(own);

@@ -26,7 +26,7 @@ use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{
     Answers, Around, Asking, Consulted, Copied, Deadline, Giver, Looked, Means, Refresh, Trace, Wanting,
-    check_listener, execution, hints_in, shortcut_of, why_not_cached,
+    check_listener, execution, hints_in, shortcut_of, text_of, why_not_cached,
 };
 
 /// A question that may be answered from the cache.
@@ -353,16 +353,16 @@ impl Session {
 
     /// What counts the answer to this.
     fn cache_tally(&self, answers: &Answers, wanting: &Wanting, command: Command<'_>) -> Arc<Tally> {
+        let (text, lex, schema) = text_of(command, &self.state.want, self.state.lex.as_read());
         let group = Group {
             cluster: self.worker.cluster,
             rule: wanting.rule.clone(),
-            schema: self.state.want.schema.as_deref().map(Arc::from),
+            schema: schema.map(Arc::from),
             digest: self.costs.digest().map(|digest| digest.0),
         };
-        let (Command::Query(text) | Command::Execute { text, .. }) = command;
         let named =
             |table: TableName| Named { schema: table.schema.map(Into::into), table: table.name.into() };
-        let all = || tables(text, self.state.lex.as_read()).into_iter().map(named).collect();
+        let all = || tables(text, lex).into_iter().map(named).collect();
         answers.cache.tallies.of(&group, all)
     }
 

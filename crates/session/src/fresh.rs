@@ -54,13 +54,13 @@ use delphinus_wire::gtid::GtidSet;
 
 use crate::outlook::Progress;
 
-use touch::{Touch, is_plain_write};
+use touch::{Touch, is_plain_write, only_looks};
 use writing::Writing;
 
 pub(crate) use catch_up::Patience;
 pub(crate) use demand::Reading;
 pub(crate) use follow::Done;
-pub(crate) use ledger::{Depends, Ledger, TextHere, primary_of};
+pub(crate) use ledger::{Depends, Ledger, TextHere, primary_of, succession_of};
 pub use spots::spots_written;
 pub(crate) use token::Token;
 
@@ -80,6 +80,8 @@ pub(crate) struct Causality {
     has_untold: bool,
     /// What the command that runs does with data.
     touch: Touch,
+    /// It may write something, and does not only look at what the primary knows.
+    counts: bool,
     /// The replica that was planned for is not known to have what is demanded.
     must_wait: Cell<bool>,
     /// The command that runs has waited in vain.
@@ -108,6 +110,7 @@ impl Causality {
     pub(crate) fn begin_statement(&mut self, statement: &Statement, in_transaction: bool) {
         let has_written = self.has_written && in_transaction;
         self.touch = Touch::of(statement, has_written);
+        self.counts = self.touch == Touch::Writes && !only_looks(statement);
         self.may_commit = !is_plain_write(statement);
         self.has_written = has_written || self.touch == Touch::Writes;
     }
@@ -159,7 +162,7 @@ impl Causality {
     /// The command is sent to this backend: counts a write until the command ends.
     #[inline]
     pub(crate) fn count_write(&mut self, progress: &Progress, (backend, on_replica): (BackendId, bool)) {
-        if self.touch == Touch::Writes && !on_replica {
+        if self.counts && !on_replica {
             if self.write.is_none() {
                 self.write = Some(progress.write());
             }
@@ -183,6 +186,7 @@ impl Causality {
     #[inline]
     pub(crate) fn end_command(&mut self) {
         self.touch = Touch::Nothing;
+        self.counts = false;
         self.gave_up = false;
         self.writing.end_command();
         self.write = None;
@@ -205,6 +209,9 @@ mod tests {
             ("INSERT INTO t VALUES (1)", true, false),
             ("SELECT * FROM t", false, false),
             ("COMMIT", false, false),
+            // As the monitor of an outer proxy asks all the time.
+            ("SHOW REPLICA STATUS", false, false),
+            ("SELECT @@global.gtid_executed, @@global.gtid_mode", false, false),
         ] {
             let mut causality = Causality::default();
             causality.begin_statement(&classify(sql.as_bytes(), LexOptions::default()), false);

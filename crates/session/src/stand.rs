@@ -2,10 +2,12 @@
 
 mod kept;
 
+use delphinus_clients::ListenerMode;
 use delphinus_net::rt;
 use delphinus_route::{Behind, Intent, Plan, Question, Scope, plan};
 use delphinus_sql::{Access, Consistency, Flavor, Statement};
 use delphinus_topology::{BackendId, Snapshot};
+use delphinus_wire::response::Layer;
 
 use crate::client_error::Steered;
 use crate::fresh::{Causality, Reading};
@@ -58,11 +60,14 @@ impl<'a> Stand<'a> {
     #[inline]
     pub(crate) fn reading(self, snapshot: &'a Snapshot) -> Reading<'a> {
         let usual = if snapshot.tells_gtids { Consistency::Session } else { Consistency::Eventual };
+        let login = self.around.login;
         Reading {
             level: self.steering.consistency().unwrap_or(usual),
             snapshot,
             progress: &self.around.held.source.outlook.progress,
             patience: self.around.routing.consistency_timeout,
+            // By a listener for reading only it is one of the other proxy's replicas, of which that knows how far it is.
+            is_for_layer: login.peer != Layer::None && login.listener.mode != ListenerMode::ReadOnly,
         }
     }
 

@@ -26,7 +26,7 @@ use crate::hold::Held;
 
 pub(crate) use cache::{
     Answers, Asking, Consulted, Fitness, Giver, Keeping, Looked, Means, Refresh, Wanting, execution,
-    shortcut_of, values, why_not_cached,
+    shortcut_of, text_of, values, why_not_cached,
 };
 pub(crate) use deadline::Deadline;
 pub(crate) use filters::Occasion;

@@ -35,7 +35,7 @@ pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};
 pub use used_schemas::used_schemas;
 pub use user_variables::user_variables_assigned;
 
-pub(crate) use mentioned::{Mentioned, Word};
+pub(crate) use mentioned::{Mentioned, Word, may_be_call};
 pub(crate) use tables::Objects;
 pub(crate) use unquote::{literal_text, name_text, user_variable_name};
 

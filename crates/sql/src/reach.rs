@@ -94,14 +94,14 @@ pub struct Written {
 }
 
 impl Written {
-    /// What `statement` may write where nothing is known of the tables.
-    pub fn unknown(statement: &Statement) -> Self {
+    /// What `statement` may write where nothing is known of the tables; `text`: its text, if that is there.
+    pub fn unknown(statement: &Statement, text: Option<(&[u8], LexOptions)>) -> Self {
         match what(statement) {
             What::Nothing => Self::default(),
             of => Self {
                 tables: Touched::everything(),
                 at_once: Touched::everything(),
-                is_ddl: of == What::Anything && may_be_ddl(statement),
+                is_ddl: of == What::Anything && may_be_ddl(statement, text),
             },
         }
     }
@@ -154,7 +154,7 @@ impl Reach {
 
     /// What a plain read reads, in this schema. A table that is not known may be a view: it was made past whoever has told the tables.
     pub fn read_by(&self, sql: &[u8], options: LexOptions, schema: Option<&str>) -> Touched {
-        let mut touched = self.named(&Mentioned::read(sql, options), schema, true);
+        let mut touched = self.named(&Mentioned::read(sql, options), schema, Unknown::Read);
         close(&mut touched, &self.reads);
         touched
     }
@@ -183,7 +183,8 @@ impl Reach {
             // Which tables there are in a schema is not looked up.
             Touched { tables: of_tables, schemas: tables.schemas.clone(), is_everything: false }
         };
-        let is_ddl = what(statement) == What::Anything && !is_truncate && may_be_ddl(statement);
+        let is_ddl =
+            what(statement) == What::Anything && !is_truncate && may_be_ddl(statement, Some((sql, options)));
         Written { tables, at_once, is_ddl }
     }
 
@@ -193,13 +194,22 @@ impl Reach {
         schema: Option<&str>,
         may_be_temporary: bool,
     ) -> Touched {
-        let mut touched = self.named(&Mentioned::read(sql, options), schema, !may_be_temporary);
+        let unknown = if may_be_temporary { Unknown::Harmless } else { Unknown::Written };
+        let mut touched = self.named(&Mentioned::read(sql, options), schema, unknown);
         close(&mut touched, &self.writes);
         touched
     }
 
     /// What stands where tables stand, and every word that is a table's name.
-    fn named(&self, found: &Mentioned, schema: Option<&str>, are_all_known: bool) -> Touched {
+    fn named(&self, found: &Mentioned, schema: Option<&str>, unknown: Unknown) -> Touched {
+        let is_excused = |name: &str| match unknown {
+            // What stands before AS ( may be a window.
+            Unknown::Read => {
+                found.expressions.contains(name) && !found.words.contains(&(None, "window".into()))
+            }
+            Unknown::Written => found.expressions.contains(name) || found.aliases.contains(name),
+            Unknown::Harmless => true,
+        };
         let mut touched = Touched { is_everything: found.is_doubtful, ..Touched::default() };
         let here = schema.unwrap_or_default();
         let mut take = |(named, name): &Word, is_table: bool| {
@@ -219,8 +229,8 @@ impl Reach {
                 if is_table || is_known {
                     touched.tables.insert(key);
                 }
-                let is_defined = named.is_none() && found.defined.contains(name);
-                touched.is_everything |= is_table && are_all_known && !is_known && !is_defined;
+                let may_be_anything = is_table && !is_known && !(named.is_none() && is_excused(name));
+                touched.is_everything |= may_be_anything && unknown != Unknown::Harmless;
             }
         };
         found.tables.iter().for_each(|word| take(word, true));
@@ -228,6 +238,17 @@ impl Reach {
         touched.limit();
         touched
     }
+}
+
+/// What it means that a table is not known: somebody else may have made it, as a view or with triggers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unknown {
+    /// Reading it may read anything, unless a common table expression has that name.
+    Read,
+    /// Writing it may write anything, unless a common table expression or an alias has that name: DELETE names those.
+    Written,
+    /// Nothing.
+    Harmless,
 }
 
 /// Adds what follows from what is there, until nothing more does.
@@ -342,8 +363,31 @@ fn is_truncate(statement: &Statement, sql: &[u8], options: LexOptions) -> bool {
 }
 
 /// What runs no routine changes no catalogue unless it is of these. XA ends transactions, in which there is none.
-fn may_be_ddl(statement: &Statement) -> bool {
+fn may_be_ddl(statement: &Statement, text: Option<(&[u8], LexOptions)>) -> bool {
+    let is_doubtful = || text.is_none_or(|(sql, options)| Mentioned::read(sql, options).is_doubtful);
     !matches!(statement.class, Class::Xa | Class::Replication)
+        && (!runs_functions_only(statement) || is_doubtful())
+}
+
+/// True for a statement that runs no code but by functions, as long as its text is read with certainty. Servers refuse what commits there
+/// (error 1422), and with that DDL.
+/// Source: <https://dev.mysql.com/doc/refman/9.0/en/stored-program-restrictions.html>.
+fn runs_functions_only(statement: &Statement) -> bool {
+    let others = Effects::SQL_EXECUTES.union(Effects::UNKNOWN).union(Effects::BODY_EXECUTES);
+    let is_plain = matches!(
+        statement.class,
+        Class::Select
+            | Class::Values
+            | Class::Table
+            | Class::With
+            | Class::Do
+            | Class::Set
+            | Class::Insert
+            | Class::Replace
+            | Class::Update
+            | Class::Delete
+    );
+    is_plain && !statement.effects.intersects(others)
 }
 
 #[cfg(test)]

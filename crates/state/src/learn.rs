@@ -86,11 +86,14 @@ impl Learnt {
     }
 }
 
-/// Errors after which the server may have rolled the transaction back without being asked: deadlock, lock wait
-/// time-out, failed commit, refused by Group Replication, XA rollback only.
+/// Errors after which the server may have rolled the transaction back without being asked: a row that was written since it was read
+/// (MariaDB's `innodb_snapshot_isolation`), deadlock, lock wait time-out, no room for locks, failed commit, refused by Group
+/// Replication, XA rollback only.
 const ROLLED_BACK: &[u16] = &[
+    error_code::ER_CHECKREAD,
     error_code::ER_LOCK_DEADLOCK,
     error_code::ER_LOCK_WAIT_TIMEOUT,
+    error_code::ER_LOCK_TABLE_FULL,
     error_code::ER_ERROR_DURING_COMMIT,
     error_code::ER_RUN_HOOK_ERROR,
     error_code::ER_TRANSACTION_ROLLBACK_DURING_COMMIT,
@@ -144,8 +147,10 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         learnt.has_failed = true;
         // An ERR packet says nothing of changes, and the next OK, which has them, may be that of another statement.
         let assigns = Effects::SETS_USER_VARS.union(Effects::SETS_SYSTEM_VARS);
+        // Nor of what it has committed: DROP TABLE of two tables, of which one is not there.
+        let asks = assigns.union(Effects::IMPLICIT_COMMIT);
         learnt.ping |=
-            executed.statement.effects.intersects(assigns) || status_is_unknown(state, pins, executed);
+            executed.statement.effects.intersects(asks) || status_is_unknown(state, pins, executed);
         if is_cut_short(executed) {
             pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
         }
@@ -260,6 +265,11 @@ fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
         }
         // An EOF packet ends a result set without a word about changes: the next OK has them.
         learnt.ping |= executed.response.affected_rows.is_none();
+    }
+    if effects.contains(Effects::IMPLICIT_COMMIT) && executed.response.affected_rows.is_none() {
+        // As of ANALYZE TABLE: its transaction would be taken for that of a later statement.
+        let is_told = executed.response.changes.iter().any(|change| matches!(change, Changed::Gtids(_)));
+        learnt.ping |= !is_told;
     }
     learnt.role = effects.contains(Effects::SETS_ROLE);
     if effects.contains(Effects::CHANGES_SCHEMA) && !seen.schema && executed.statement.class != Class::Use {

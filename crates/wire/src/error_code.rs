@@ -7,6 +7,8 @@
 
 use std::ops::RangeInclusive;
 
+/// A row is another one than the transaction has read before.
+pub const ER_CHECKREAD: u16 = 1020;
 /// There is no memory to sort in.
 pub const ER_OUT_OF_SORTMEMORY: u16 = 1038;
 /// Too many connections, for anybody.
@@ -81,6 +83,8 @@ pub const ER_UNKNOWN_SYSTEM_VARIABLE: u16 = 1193;
 pub const ER_TOO_MANY_USER_CONNECTIONS: u16 = 1203;
 /// A lock was not free in time.
 pub const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
+/// There is no room for more locks.
+pub const ER_LOCK_TABLE_FULL: u16 = 1206;
 /// A wrong number of arguments, or wrong ones.
 pub const ER_WRONG_ARGUMENTS: u16 = 1210;
 /// The server has rolled the transaction back.

@@ -66,6 +66,14 @@ impl GtidSet {
         }
     }
 
+    /// True if of each source of `other` all that is in this came later, as far as numbers tell: sources number what they do in order.
+    pub fn is_after(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::MySql(own), Self::MySql(earlier)) => own.is_after(earlier),
+            _ => self.contains(other),
+        }
+    }
+
     /// How many parts its text has: intervals, or domains.
     pub fn parts(&self) -> usize {
         match self {

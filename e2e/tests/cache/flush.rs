@@ -44,10 +44,29 @@ pub(super) fn check(stage: &Stage) {
         let is_so = (0..3).any(|_| asked(&mut operator, &command) == expected);
         assert!(is_so, "{command}: {:?}, and not {expected:?}", asked(&mut operator, &command));
     }
+    check_prepared_elsewhere(stage, &address, &mut operator);
     let digest = "SELECT digest FROM cache_digests WHERE digest_text LIKE '%FROM%sbtest%'";
     let digest = operator.value(digest).unwrap();
     assert!((0..3).any(|_| asked(&mut operator, &format!("CACHE FLUSH DIGEST {digest}")) == [2]));
     let gone = operator.value("SELECT sum(invalidations) FROM cache_digests").unwrap();
     assert!(gone.parse::<u64>().unwrap() >= 15, "{gone}");
     assert_eq!(operator.error("CACHE FLUSH DIGEST x").unwrap().code, 1064);
+}
+
+/// What was prepared in one schema, and runs in another, is forgotten with the table of the first.
+fn check_prepared_elsewhere(stage: &Stage, address: &Address, operator: &mut Client) {
+    let mut client = address.connect().unwrap();
+    let id = client.prepare(&kept("SELECT v FROM kept WHERE id = 4", "flush6")).unwrap();
+    client.query("USE sbtest").unwrap();
+    let mut is_asked_anew = |schema: &str| {
+        client.execute(id).unwrap();
+        operator.query(&format!("CACHE FLUSH TABLE {schema}.kept")).unwrap();
+        let before = runs(stage, "flush6");
+        client.execute(id).unwrap();
+        runs(stage, "flush6") > before
+    };
+    // As above.
+    for (schema, is_it) in [("sbtest", false), (&*address.database, true)] {
+        assert!((0..3).any(|_| is_asked_anew(schema) == is_it), "{schema}");
+    }
 }

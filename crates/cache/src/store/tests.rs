@@ -24,15 +24,7 @@ fn key(text: &str) -> Key {
 }
 
 fn answer(bytes: &[u8], began: Instant) -> Answer {
-    let origin = Origin {
-        backend: BackendId(0),
-        began,
-        position: None,
-        had_all: false,
-        probe: 0,
-        rights: 0,
-        reads: None,
-    };
+    let origin = Origin::new(BackendId(0), began);
     Answer { bytes: bytes.into(), rows: 1, origin: Arc::new(origin) }
 }
 
@@ -59,6 +51,7 @@ fn store_for(cache: &Cache, rule: Option<&str>, (key, answer, ttl): (&Key, Answe
             tally,
             flushes: cache.flushes(),
             beside: None,
+            is_renewed: false,
         },
     )
 }
@@ -169,6 +162,32 @@ fn one_is_told_that_an_answer_grows_old_and_all_get_it() {
     assert_eq!(at(160), None);
 }
 
+/// Another proxy would give it again, as long as it keeps it.
+#[test]
+fn an_answer_that_came_old_is_not_asked_for_anew() {
+    let (cache, start) = (Cache::new(LIMITS), Instant::now());
+    let age = Age { ttl: ms(100), soft_ttl_pct: 70 };
+    for (is_renewed, is_first) in [(false, true), (true, false)] {
+        let group = group(None);
+        let incoming = Incoming {
+            answer: answer(b"1", start),
+            ttl: ms(100),
+            took_us: 10,
+            rule: None,
+            tally: cache.tallies.of(&group, Vec::new),
+            flushes: cache.flushes(),
+            beside: None,
+            is_renewed,
+        };
+        cache.store(&key("a"), incoming);
+        let Found::Fresh { kept, is_aging } = cache.find((key("a").borrow(), None), age, start + ms(80))
+        else {
+            panic!("it is there");
+        };
+        assert_eq!((is_aging, kept.is_first_to_renew()), (true, is_first));
+    }
+}
+
 #[test]
 fn what_is_too_old_is_given_back_though_no_session_asks_for_it() {
     let (cache, start) = (Cache::new(LIMITS), Instant::now());
@@ -216,6 +235,7 @@ fn what_was_asked_for_before_a_flush_is_not_kept() {
             tally,
             flushes,
             beside: None,
+            is_renewed: false,
         }
     };
     let before = cache.flushes();

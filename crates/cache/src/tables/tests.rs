@@ -25,15 +25,8 @@ fn spot(table: u64) -> Spot {
 }
 
 fn origin(backend: BackendId, position: Option<&str>) -> Origin {
-    Origin {
-        backend,
-        began: Instant::now(),
-        position: position.map(|text| Arc::new(set(text))),
-        had_all: false,
-        probe: 0,
-        rights: 0,
-        reads: None,
-    }
+    let position = position.map(|text| Arc::new(set(text)));
+    Origin { position, ..Origin::new(backend, Instant::now()) }
 }
 
 fn place(gtids: Option<&str>) -> Place {
@@ -176,6 +169,23 @@ fn writes_that_run_beside_each_other_are_all_asked_for() {
     tables.end(failed, None);
     write(&tables, &[spot(1)], Some("0-1-9"));
     assert!(look("0-1-9"));
+}
+
+#[test]
+fn what_is_told_late_does_not_stand_for_what_was_written_later() {
+    for of in ["0-1-", "3e11fa47-71ca-11e1-9e33-c80aa9429562:"] {
+        let tables = Tables::default();
+        let gtids = |number: u32| format!("{of}{number}");
+        let up_to = |number: u32| if of == "0-1-" { gtids(number) } else { gtids(1) + &format!("-{number}") };
+        let look =
+            |number| look(&tables, &[spot(1)], &origin(REPLICA, Some(&up_to(number))), AROUND).is_some();
+        write(&tables, &[spot(1)], Some(&gtids(5)));
+        // A write that has changed nothing brings what another statement on its connection had not told.
+        write(&tables, &[spot(1)], Some(&gtids(3)));
+        assert!(!look(4) && look(5), "{of}");
+        write(&tables, &[spot(1)], Some(&gtids(7)));
+        assert!(!look(6) && look(7), "{of}");
+    }
 }
 
 /// What a simulated step does.

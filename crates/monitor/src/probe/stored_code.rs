@@ -104,8 +104,10 @@ async fn read_all(connection: &mut Connection, facts: &ServerFacts) -> Result<Ca
             read_some(connection, sql, &mut builder, lex, stored).await?;
         }
     }
-    let catalog = builder.build();
-    Ok(if are_seen { catalog } else { catalog.without_routines() })
+    if !are_seen {
+        builder.without_routines();
+    }
+    Ok(builder.build())
 }
 
 /// True if somebody has this right whom the user can see, which is itself where it may see nobody else.

@@ -52,9 +52,14 @@ impl Causality {
     /// All that is demanded, as one set.
     fn to_wait_for(&self, patience: Patience, outlook: &Outlook) -> GtidSet {
         let demand = outlook.with_snapshot(|snapshot, _| {
-            let progress = &outlook.progress;
-            let reading =
-                Reading { level: Consistency::Session, snapshot, progress, patience: patience.limit };
+            let reading = Reading {
+                level: Consistency::Session,
+                snapshot,
+                progress: &outlook.progress,
+                patience: patience.limit,
+                // Another proxy never waits: it reads on the primary.
+                is_for_layer: false,
+            };
             self.demand(&reading, &[])
         });
         let sets = match demand {

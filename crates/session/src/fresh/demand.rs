@@ -23,6 +23,9 @@ pub(crate) struct Reading<'a> {
     pub(crate) progress: &'a Progress,
     /// How long a replica is waited for; zero: not at all.
     pub(crate) patience: Duration,
+    /// The client is another proxy: what its sessions have written came on other connections, so that all that was written through this
+    /// process has to be found.
+    pub(crate) is_for_layer: bool,
 }
 
 impl Causality {
@@ -31,15 +34,15 @@ impl Causality {
     pub(crate) fn is_free_to_read(&self, reading: &Reading<'_>) -> bool {
         match reading.level {
             Consistency::Eventual => true,
-            Consistency::Session => self.is_blank() || self.everybody_has_all(reading),
+            Consistency::Session => self.is_blank(reading) || self.everybody_has_all(reading),
             Consistency::Global => false,
         }
     }
 
-    /// True for a session that has neither read nor written.
+    /// True for a session that has neither read nor written, and stands for no others.
     #[inline]
-    fn is_blank(&self) -> bool {
-        self.seen.is_none() && self.token.is_none()
+    fn is_blank(&self, reading: &Reading<'_>) -> bool {
+        self.seen.is_none() && self.token.is_none() && !reading.is_for_layer
     }
 
     /// True if every backend has what the session has to find.
@@ -75,7 +78,7 @@ impl Causality {
     /// What has to be found; `avoid` are backends that nothing is read from.
     pub(crate) fn demand(&self, reading: &Reading<'_>, avoid: &[BackendId]) -> Demand {
         let Reading { level, snapshot, progress, .. } = *reading;
-        if level == Consistency::Global {
+        if level == Consistency::Global || reading.is_for_layer {
             return Demand::Everything;
         }
         let token = self.token.clone();
@@ -108,7 +111,7 @@ impl Causality {
     /// True if the session could read on this backend now without waiting: then an answer that came from there is no
     /// obstacle to anything that it reads later.
     pub(super) fn may_follow(&self, backend: BackendId, reading: &Reading<'_>) -> bool {
-        if self.is_blank() || self.everybody_has_all(reading) {
+        if self.is_blank(reading) || self.everybody_has_all(reading) {
             return true;
         }
         let snapshot = reading.snapshot;
@@ -139,6 +142,19 @@ mod tests {
         }
         let found = causality.behind(&scene.reading(Consistency::Global), &[]);
         assert_eq!((found.replicas, found.must_wait), (vec![ONE, TWO], false));
+    }
+
+    /// Its sessions have written on other connections.
+    #[test]
+    fn another_proxy_reads_on_the_primary_unless_everybody_has_everything() {
+        for (rest, is_free) in [(Some(Rest { writes: 0, is_even: true }), true), (None, false)] {
+            let (scene, causality) = (Scene::new(rest), Causality::default());
+            let reading = |level| Reading { is_for_layer: true, ..scene.reading(level) };
+            assert_eq!(causality.is_free_to_read(&reading(Consistency::Session)), is_free);
+            assert!(causality.is_free_to_read(&reading(Consistency::Eventual)));
+            let found = causality.behind(&reading(Consistency::Session), &[]);
+            assert_eq!((found.replicas, found.must_wait), (vec![ONE, TWO], false));
+        }
     }
 
     #[test]

@@ -8,10 +8,11 @@ use delphinus_sql::{Class, Consistency, Effects, Statement};
 use delphinus_state::{Changed, Response};
 use delphinus_topology::BackendId;
 use delphinus_wire::gtid::GtidSet;
+use delphinus_wire::response::Status;
 
 use crate::outlook::{Outlook, Progress};
 
-use super::touch::{Touch, only_looks};
+use super::touch::Touch;
 use super::{Causality, Seen};
 
 /// A token with more parts is joined with the primary's position, which has them all in a few.
@@ -62,9 +63,10 @@ impl Causality {
             self.seen = None;
             self.has_untold = false;
             self.last_write = Some(Write { backend, ended: rt::now() });
-            self.writing.ended(Some(Place::new(backend, gtids_of(&response.changes))));
+            let place = Place::new(backend, gtids_of(&response.changes));
+            self.writing.ended(Some(place), is_outside(response));
             return;
-        } else if only_looks(statement) {
+        } else if !self.counts {
             self.saw(backend, progress);
         } else {
             self.may_have_written(backend, progress);
@@ -75,7 +77,7 @@ impl Causality {
             && !self.may_commit
             && self.writing.is_undone_by_errors();
         let place = (!has_done_nothing).then_some(Place::new(backend, None));
-        self.writing.ended(place);
+        self.writing.ended(place, is_outside(response));
     }
 
     /// Something was written there, or may have been, and its GTIDs are not known.
@@ -124,6 +126,13 @@ impl Causality {
             Arc::make_mut(token).merge(all);
         }
     }
+}
+
+/// True if the server says that no transaction is open now, and that a statement without one is one.
+fn is_outside(response: &Response) -> bool {
+    response
+        .status
+        .is_some_and(|status| status.contains(Status::AUTOCOMMIT) && !status.contains(Status::IN_TRANS))
 }
 
 /// What the server told of the session's own transactions; `None` if it is not understood.

@@ -12,16 +12,23 @@ use super::{Causality, Reading, Seen};
 
 impl Causality {
     /// True if an answer that was kept has what the session has to find, and the session could read now where it comes from:
-    /// so what it reads next is not older than what it sees here.
+    /// so what it reads next is not older than what it sees here. Another proxy reads where all is that was written through this one.
     pub(crate) fn may_read_kept(&self, origin: &Origin, reading: &Reading<'_>) -> bool {
         reading.level == Consistency::Eventual
-            || self.has_own(origin) && self.may_follow(origin.backend, reading)
+            || self.has_own(origin, reading)
+                && (reading.is_for_layer || self.may_follow(origin.backend, reading))
     }
 
-    /// True if an answer has the session's own writes. One of which it is known that its tables have not been written since has those
-    /// of everybody, but not what a client has named.
-    fn has_own(&self, origin: &Origin) -> bool {
-        origin.reads.is_some() && !self.is_foreign || self.is_proved_by(origin)
+    /// True if an answer has the session's own writes. One of which it is known that its tables, or any, have not been written since has
+    /// those of everybody, but not what a client has named. For another proxy, whose sessions have written on other connections, only that
+    /// will do.
+    fn has_own(&self, origin: &Origin, reading: &Reading<'_>) -> bool {
+        let has_all = || origin.writes.is_some_and(|writes| writes == reading.progress.writes());
+        let has_everybodys = origin.reads.is_some() || reading.is_for_layer && has_all();
+        if reading.is_for_layer {
+            return has_everybodys && (!self.is_foreign || self.is_proved_by(origin));
+        }
+        has_everybodys && !self.is_foreign || self.is_proved_by(origin)
     }
 
     /// True if the answer is proved to have the session's own writes.
@@ -72,15 +79,7 @@ mod tests {
     }
 
     fn origin(backend: delphinus_topology::BackendId, position: &str) -> Origin {
-        Origin {
-            backend,
-            began: rt::now(),
-            position: Some(set(position)),
-            had_all: false,
-            probe: 3,
-            rights: 0,
-            reads: None,
-        }
+        Origin { position: Some(set(position)), probe: 3, ..Origin::new(backend, rt::now()) }
     }
 
     #[test]
@@ -100,6 +99,24 @@ mod tests {
         ] {
             assert_eq!(causality.may_read_kept(&origin, &scene.reading(level)), may, "{level:?} {origin:?}");
         }
+    }
+
+    #[test]
+    fn another_proxy_is_given_what_was_kept_only_if_nothing_was_written_since() {
+        let scene = Scene::new(None);
+        let progress = &scene.outlook.progress;
+        let reading = Reading { is_for_layer: true, ..scene.reading(Consistency::Session) };
+        let may = |writes| {
+            let origin = Origin { writes, ..origin(PRIMARY, "0-1-5") };
+            Causality::default().may_read_kept(&origin, &reading)
+        };
+        assert_eq!(progress.writes_of_all(ONE, &scene.snapshot), None, "a replica may lack some");
+        let before = progress.writes_of_all(PRIMARY, &scene.snapshot);
+        assert!(may(before) && !may(None));
+        let write = progress.write();
+        assert_eq!(progress.writes_of_all(PRIMARY, &scene.snapshot), None, "it runs");
+        drop(write);
+        assert!(!may(before) && may(progress.writes_of_all(PRIMARY, &scene.snapshot)));
     }
 
     #[test]

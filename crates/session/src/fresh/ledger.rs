@@ -53,6 +53,11 @@ pub(crate) fn primary_of(snapshot: &Snapshot) -> Option<Primary> {
     snapshot.primary().map(|primary| Primary { backend: primary.id, succession, since, is_elected })
 }
 
+/// Which time in the role of the primary it is, if this one has it.
+pub(crate) fn succession_of(backend: BackendId, snapshot: &Snapshot) -> Option<u64> {
+    primary_of(snapshot).filter(|primary| primary.backend == backend).map(|primary| primary.succession)
+}
+
 impl Ledger {
     /// `None` where writes end nothing.
     pub(crate) fn new(cache: &Arc<Cache>, code: &Arc<StoredCode>, cluster: ClusterId) -> Option<Self> {
@@ -75,7 +80,7 @@ impl Ledger {
     pub(super) fn written_by(&self, statement: &Statement, text: TextHere<'_>) -> Written {
         match self.code.tables().current() {
             Some(reach) => reach.written_by(statement, (text.sql, text.lex), text.schema, text.has_temporary),
-            None => Written::unknown(statement),
+            None => Written::unknown(statement, Some((text.sql, text.lex))),
         }
     }
 

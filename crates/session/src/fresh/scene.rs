@@ -52,7 +52,8 @@ impl Scene {
 
     pub(super) fn reading(&self, level: Consistency) -> Reading<'_> {
         let patience = Duration::from_millis(100);
-        Reading { level, snapshot: &self.snapshot, progress: &self.outlook.progress, patience }
+        let (snapshot, progress) = (&self.snapshot, &self.outlook.progress);
+        Reading { level, snapshot, progress, patience, is_for_layer: false }
     }
 
     /// The session runs a statement there, and the server tells these GTIDs.

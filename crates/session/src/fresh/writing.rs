@@ -112,7 +112,7 @@ impl Writing {
     ) {
         self.parts.get_or_insert_default().now = Some(Now {
             ledger: ledger.clone(),
-            written: Written::unknown(statement),
+            written: Written::unknown(statement, None),
             changes: ledger.changes(),
             commits: may_commit || !in_transaction,
             running: Vec::new(),
@@ -188,9 +188,19 @@ impl Writing {
         }
     }
 
-    /// It has ended there: with this place, or without having written anything. Its client is not told yet.
-    pub(super) fn ended(&mut self, place: Option<Place>) {
+    /// It has ended there: with this place, or without having written anything. `is_outside`: no transaction is open now. Its client is not
+    /// told yet.
+    pub(super) fn ended(&mut self, place: Option<Place>, is_outside: bool) {
         let Some(Parts { open, now: Some(now) }) = self.parts.as_deref_mut() else { return };
+        let begun_before = now.running.len();
+        if is_outside
+            && !now.commits
+            && !now.written.tables.is_empty()
+            && let Some(open) = open
+        {
+            // It has committed: its transaction had ended before, by an error that did not say so.
+            now.running.push(now.ledger.begin(&open.written));
+        }
         if now.running.is_empty() && now.changing.is_none() {
             now.outcome = Outcome::Nothing;
             return;
@@ -201,7 +211,12 @@ impl Writing {
             // It may have done more by a trigger, say, that was made meanwhile.
             now.running.push(now.ledger.begin(&Touched::everything()));
         }
-        now.outcome = place.map_or(Outcome::Nothing, Outcome::At);
+        now.outcome = match place {
+            // Others may have written between its end and what was begun here: its GTIDs do not stand for theirs.
+            Some(_) if now.running.len() > begun_before => Outcome::At(Place::new(now.backend, None)),
+            Some(place) => Outcome::At(place),
+            None => Outcome::Nothing,
+        };
     }
 
     /// True if nothing of it is seen before its transaction ends: an error has changed nothing.
@@ -214,6 +229,78 @@ impl Writing {
     pub(super) fn end_command(&mut self) {
         if let Some(parts) = &mut self.parts {
             parts.now = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use delphinus_cache::{Cache, Limits, Tables};
+    use delphinus_memory::Account;
+    use delphinus_net::rt;
+    use delphinus_sql::{LexOptions, ReachBuilder, TableKind, classify};
+    use delphinus_state::Response;
+    use delphinus_topology::ClusterId;
+    use delphinus_view::StoredCode;
+    use delphinus_wire::response::Status;
+
+    use super::super::follow::Done;
+    use super::super::scene::{PRIMARY, Scene};
+    use super::super::spots::spots_written;
+    use super::super::{Causality, Ledger};
+    use super::*;
+
+    const CLUSTER: ClusterId = ClusterId(0);
+
+    fn tables(ledger: &Ledger) -> Touched {
+        ledger.written_by(&classify(b"DELETE FROM t", lex()), text(b"DELETE FROM t")).tables
+    }
+
+    fn lex() -> LexOptions {
+        LexOptions::default()
+    }
+
+    fn text(sql: &[u8]) -> TextHere<'_> {
+        TextHere { sql, lex: lex(), schema: Some("app"), has_temporary: false }
+    }
+
+    /// An error may roll a transaction back without a word: what the session sends next commits by itself, though the proxy takes it for a
+    /// part of that transaction.
+    #[test]
+    fn what_was_committed_in_a_transaction_that_had_ended_is_counted() {
+        let code = Arc::new(StoredCode::new(false, Account::new(1 << 20)));
+        let cache = Arc::new(Cache::new(Limits::default()).ended_by_writes([Tables::default()]));
+        let ledger = Rc::new(Ledger::new(&cache, &code, CLUSTER).unwrap());
+        let mut builder = ReachBuilder::default();
+        builder.table("app", "t", TableKind::Plain);
+        code.tables().take_in(builder.build(), code.tables().seen());
+        let (scene, spots) = (Scene::new(None), spots_written(CLUSTER, &tables(&ledger)));
+        let seen = || format!("{:?}", cache.tables(CLUSTER).unwrap().see(spots.iter().copied(), rt::now()));
+        for (sql, status, is_counted) in [
+            ("UPDATE t SET a = 1", Some(3), false),
+            // No autocommit.
+            ("UPDATE t SET a = 1", Some(0), false),
+            ("UPDATE t SET a = 1", None, false),
+            ("ROLLBACK", Some(2), false),
+            ("UPDATE t SET a = 1", Some(2), true),
+        ] {
+            let mut causality = Causality::default();
+            let mut run = |sql: &str, status: Option<u16>| {
+                let (before, statement) = (seen(), classify(sql.as_bytes(), lex()));
+                let response = Response { status: status.map(Status), ..Response::default() };
+                causality.begin_statement(&statement, true);
+                causality.begin_write(&ledger, &statement, (true, true));
+                causality.writes_by(&statement, text(sql.as_bytes()));
+                causality.count_write(&scene.outlook.progress, (PRIMARY, false));
+                let done = Done { backend: PRIMARY, statement: &statement, response: &response };
+                causality.follow(done, None, &scene.outlook);
+                causality.end_command();
+                seen() != before
+            };
+            assert!(!run("UPDATE t SET a = 0", Some(3)), "the transaction is open");
+            assert_eq!(run(sql, status), is_counted, "{sql} {status:?}");
         }
     }
 }

@@ -61,6 +61,13 @@ impl Progress {
         is_there && self.is_at_rest(snapshot)
     }
 
+    /// How many writes have begun, if all of them have ended and this backend has them: it is the primary, or every backend has everything.
+    pub(crate) fn writes_of_all(&self, backend: BackendId, snapshot: &Snapshot) -> Option<u64> {
+        let writes = self.positions.writes_at_rest()?;
+        let is_primary = snapshot.primary().is_some_and(|primary| primary.id == backend);
+        (is_primary || self.has_all(backend, snapshot)).then_some(writes)
+    }
+
     /// The number of a backend's last probe. What was read there before now is in the position of the probe that has this
     /// number plus 2: that one begins after the one that may be running.
     #[inline]

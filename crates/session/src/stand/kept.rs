@@ -7,7 +7,7 @@ use delphinus_sql::Consistency;
 use delphinus_topology::{Backend, BackendId};
 
 use super::Stand;
-use crate::fresh::primary_of;
+use crate::fresh::{primary_of, succession_of};
 use crate::steer::Fitness;
 
 impl Stand<'_> {
@@ -26,6 +26,7 @@ impl Stand<'_> {
             }
             let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);
             let is_fit = !is_fenced
+                && !origin.is_of_past(snapshot.succession.number)
                 && origin.rights >= held.rights.0
                 && self.causality.may_read_kept(origin, &self.reading(snapshot));
             if is_fit { Fitness::Fit } else { Fitness::Behind }
@@ -35,15 +36,22 @@ impl Stand<'_> {
     /// What the answer will have to a statement that is about to be sent there: what is there now, or more.
     pub(crate) fn origin(self, backend: BackendId, rights: Epoch) -> Origin {
         let (began, outlook) = (rt::now(), &self.around.held.source.outlook);
-        let (position, had_all) = outlook.with_snapshot(|snapshot, _| {
-            let position = outlook.progress.probed(backend).clone();
+        let progress = &outlook.progress;
+        outlook.with_snapshot(|snapshot, _| {
+            let position = progress.probed(backend).clone();
             // It is asked for what the session has written elsewhere before it is known to have that.
             let may_lack = primary_of(snapshot)
                 .is_some_and(|primary| primary.backend == backend && !primary.is_settled(began));
             let level = self.reading(snapshot).level;
             let position = if may_lack { position } else { self.causality.with_own(position, level) };
-            (position, outlook.progress.has_all(backend, snapshot))
-        });
-        Origin { backend, began, position, had_all, probe: 0, rights: rights.0, reads: None }
+            Origin {
+                position,
+                succession: succession_of(backend, snapshot),
+                had_all: progress.has_all(backend, snapshot),
+                writes: progress.writes_of_all(backend, snapshot),
+                rights: rights.0,
+                ..Origin::new(backend, began)
+            }
+        })
     }
 }

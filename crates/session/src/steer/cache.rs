@@ -33,8 +33,8 @@ use delphinus_clients::ListenerMode;
 use delphinus_memory::{Account, Owner, Permit};
 use delphinus_net::rt;
 use delphinus_route::{CacheTerms, RulePlace};
-use delphinus_sql::{CacheWish, Consistency, Statement, is_of_server};
-use delphinus_state::SessionState;
+use delphinus_sql::{CacheWish, Consistency, LexOptions, Statement, is_of_server};
+use delphinus_state::{SessionState, lex_with};
 use delphinus_telemetry::{ClusterCounters, Wait};
 use delphinus_topology::ClusterId;
 use delphinus_wire::response::Status;
@@ -102,6 +102,11 @@ pub(crate) struct Wanting {
 impl Wanting {
     fn age(&self) -> Age {
         Age { ttl: self.ttl, soft_ttl_pct: self.terms.soft_ttl_pct }
+    }
+
+    /// True if one of this age is to be asked for anew.
+    fn is_old(&self, age: Duration) -> bool {
+        self.age().is_past(age) == Some(true)
     }
 }
 
@@ -415,6 +420,21 @@ pub(crate) fn execution<'a>(
     Some(Command::Execute { text: found.key.text(), prepared_in, types, nulls, values })
 }
 
+/// The text of a question that a session asks whose state is this and whose texts are read so, how that text is read, and the schema of
+/// names in it without one: of what was prepared as it was then.
+pub(crate) fn text_of<'a>(
+    command: Command<'a>,
+    want: &'a SessionState,
+    lex: LexOptions,
+) -> (&'a [u8], LexOptions, Option<&'a str>) {
+    match command {
+        Command::Query(text) => (text, lex, want.schema.as_deref()),
+        Command::Execute { text, prepared_in: Settings { schema, vars }, .. } => {
+            (text, lex_with(lex, vars), schema)
+        }
+    }
+}
+
 /// What an execution says before its types and behind them: flags, the number of iterations and of parameters, and who of them is
 /// NULL; and the values.
 pub(crate) fn values<'a>(payload: &'a [u8], params: Option<&ExecuteParams>) -> (&'a [u8], &'a [u8]) {
@@ -430,4 +450,30 @@ pub(crate) fn values<'a>(payload: &'a [u8], params: Option<&ExecuteParams>) -> (
 /// The settings that answers depend on.
 fn settings(state: &SessionState) -> Settings<'_> {
     Settings { schema: state.schema.as_deref(), vars: &state.vars }
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::Quotes;
+
+    use super::*;
+
+    #[test]
+    fn what_was_prepared_names_tables_as_it_did_then() {
+        let state = |schema: &str, mode: &[u8]| SessionState {
+            schema: Some(schema.into()),
+            vars: Rc::new([("sql_mode".into(), mode.into())].into()),
+            ..SessionState::default()
+        };
+        let (then, now) = (state("then", b"ANSI_QUOTES"), state("now", b""));
+        let text = &b"SELECT 1 FROM \"t\""[..];
+        let prepared =
+            Command::Execute { text, prepared_in: settings(&then), types: b"", nulls: b"", values: b"" };
+        for (command, quotes, schema) in
+            [(Command::Query(text), Quotes::Standard, "now"), (prepared, Quotes::Ansi, "then")]
+        {
+            let (read, lex, found) = text_of(command, &now, LexOptions::default());
+            assert_eq!((read, lex.ansi_quotes, found), (text, quotes, Some(schema)));
+        }
+    }
 }

@@ -25,8 +25,10 @@ pub(crate) struct Mentioned {
     pub(crate) tables: BTreeSet<Word>,
     /// Every name, with what stands before its dot.
     pub(crate) words: BTreeSet<Word>,
-    /// Names that stand for something in this text only: of common table expressions, and behind `AS`.
-    pub(crate) defined: BTreeSet<Box<str>>,
+    /// Names behind `AS`, but for those of the table that stands before it.
+    pub(crate) aliases: BTreeSet<Box<str>>,
+    /// Names of common table expressions, and of windows.
+    pub(crate) expressions: BTreeSet<Box<str>>,
     /// Of these, what stands before a parenthesis and is not built in: a routine, or a table before a list of columns.
     pub(crate) called: BTreeSet<Word>,
     /// It has CALL.
@@ -66,7 +68,7 @@ impl Mentioned {
                 TokenKind::Text => self.has_text = true,
                 TokenKind::Open => {
                     self.called.extend(before.take());
-                    self.defined.extend(named.take().filter(|_| is_as));
+                    self.expressions.extend(named.take().filter(|_| is_as));
                 }
                 TokenKind::Dot => {
                     qualifier = last_name.take();
@@ -84,8 +86,8 @@ impl Mentioned {
                 }
                 self.words.insert(word);
                 last_end = token.end;
-                if std::mem::take(&mut is_as) {
-                    self.defined.insert(name.clone());
+                if std::mem::take(&mut is_as) && named.as_ref() != Some(&name) {
+                    self.aliases.insert(name.clone());
                 }
                 is_as = token.is(TokenKind::Word) && token.keyword == Keyword::As;
                 if !is_as {
@@ -106,7 +108,7 @@ impl Mentioned {
 }
 
 /// True if a parenthesis behind this makes it a call of what no server brings along.
-fn may_be_call(name: Token, sql: &[u8], options: LexOptions) -> bool {
+pub(crate) fn may_be_call(name: Token, sql: &[u8], options: LexOptions) -> bool {
     name.is(TokenKind::Quoted) || functions::find(&sql[name.start..name.end], options).is_none()
 }
 
@@ -142,13 +144,16 @@ mod tests {
 
     #[test]
     fn names_that_a_text_defines_are_told() {
-        for (sql, wanted) in [
-            ("WITH c AS (SELECT 1) SELECT * FROM c", "c"),
-            ("DELETE FROM y USING t AS y, s.u v", "y"),
-            ("SELECT CAST(a AS CHAR), b FROM t", "char"),
+        let list =
+            |names: &BTreeSet<Box<str>>| names.iter().map(|name| &**name).collect::<Vec<_>>().join(" ");
+        for (sql, aliases, expressions) in [
+            ("WITH c AS (SELECT 1) SELECT * FROM c", "", "c"),
+            ("DELETE FROM y USING t AS y, s.u v", "y", ""),
+            ("SELECT CAST(a AS CHAR), b FROM t", "char", ""),
+            ("UPDATE t AS T, s.u AS `u`, v AS w SET a = 1", "w", ""),
         ] {
-            let found = Mentioned::read(sql.as_bytes(), LexOptions::default()).defined;
-            assert_eq!(found.iter().map(|name| &**name).collect::<Vec<_>>().join(" "), wanted, "{sql}");
+            let found = Mentioned::read(sql.as_bytes(), LexOptions::default());
+            assert_eq!((&*list(&found.aliases), &*list(&found.expressions)), (aliases, expressions), "{sql}");
         }
     }
 

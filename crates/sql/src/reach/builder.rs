@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::{Reach, TableKey, Touched};
+use super::{Reach, TableKey, Touched, Unknown};
 use crate::classify::{classify, functions};
 use crate::names::{Mentioned, Word};
 use crate::{Effects, Flavor, LexOptions};
@@ -131,7 +131,7 @@ impl ReachBuilder {
             if statement.effects.intersects(Effects::OPAQUE) {
                 return Touched::everything();
             }
-            return self.reach.named(&found, Some(&text.schema), true);
+            return self.reach.named(&found, Some(&text.schema), Unknown::Read);
         }
         // A list of columns behind a table's name looks like a call.
         let calls = found.has_call || self.calls(text, &found);
@@ -145,7 +145,7 @@ impl ReachBuilder {
         found.is_doubtful &= !has_lost_escapes;
         // NEW.a and OLD.a are no tables.
         found.tables.retain(|(schema, _)| !is_row(schema.as_deref()));
-        let mut touched = self.reach.named(&found, Some(&text.schema), false);
+        let mut touched = self.reach.named(&found, Some(&text.schema), Unknown::Harmless);
         if has_lost_escapes {
             self.add_any_words(&text.sql, text.lex, &mut touched);
         }

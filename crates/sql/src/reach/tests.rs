@@ -55,6 +55,9 @@ fn reading_reads_what_is_behind_views() {
         ("SELECT a FROM t WHERE u = 1", "app.t app.u"),
         ("SELECT a FROM new", "everything"),
         ("WITH new AS (SELECT 1) SELECT a FROM new, t", "app.t app.new"),
+        ("SELECT a FROM new AS new", "everything"),
+        ("SELECT 1 FROM t AS new JOIN (SELECT a FROM new) AS u", "everything"),
+        ("SELECT SUM(a) OVER new FROM new WINDOW new AS (ORDER BY a)", "everything"),
         ("SELECT a FROM other.t", "other.t"),
         ("SELECT a FROM .t JOIN .v", "app.t app.v"),
         ("SELECT a FROM V", "app.t app.v"),
@@ -86,9 +89,13 @@ fn writing_writes_what_triggers_and_foreign_keys_write() {
         ("INSERT INTO caller VALUES (1)", "everything", "everything", false),
         ("UPDATE lost SET a = 1", "app.log app.lost", "", false),
         ("INSERT INTO made_past_us VALUES (1)", "everything", "everything", false),
+        ("UPDATE made_past_us AS made_past_us SET a = 1", "everything", "everything", false),
         ("LOAD DATA INFILE 'x' INTO TABLE other.t", "other.t", "", false),
         ("TRUNCATE TABLE t", "app.t", "", false),
-        ("UPDATE t SET a = f(a)", "everything", "everything", true),
+        ("UPDATE t SET a = f(a)", "everything", "everything", false),
+        ("SELECT f()", "everything", "everything", false),
+        ("SELECT f(); DROP TABLE t", "everything", "everything", true),
+        ("EXECUTE s", "everything", "everything", true),
         ("CALL p()", "everything", "everything", true),
         ("DROP TABLE t", "everything", "everything", true),
         ("UPDATE t SET a = 1; DELETE FROM child", "app.t app.child app.grandchild", "", false),
@@ -118,7 +125,8 @@ fn writing_writes_what_triggers_and_foreign_keys_write() {
         }
         assert_eq!((&*names(&written.tables), &*names(&written.at_once)), (wanted, at_once), "{sql}");
         assert_eq!(written.is_ddl, is_ddl, "{sql}");
-        let unknown = Written::unknown(&statement);
+        let unknown = Written::unknown(&statement, Some((sql.as_bytes(), lex())));
+        assert!(unknown.is_ddl == is_ddl || sql.contains("TRUNCATE"), "{sql}");
         assert_eq!(unknown.tables.is_everything, !wanted.is_empty(), "{sql}");
     }
 }
@@ -157,5 +165,5 @@ fn a_text_that_cannot_be_read_with_certainty_may_write_anything() {
     let sql = b"SELECT /*+ ' */ 'x */ 1; DELETE FROM t; -- '";
     let statement = classify(sql, lex());
     let written = reach().written_by(&statement, (&sql[..], lex()), Some("app"), false);
-    assert!(written.tables.is_everything, "{statement:?}");
+    assert!(written.tables.is_everything && written.is_ddl, "{statement:?}");
 }

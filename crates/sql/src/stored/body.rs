@@ -7,7 +7,10 @@ use super::Hidden;
 use super::change::FOREIGN;
 use crate::LexOptions;
 use crate::lexer::{Lexer, Token, TokenKind};
-use crate::names::{name_text, user_variable_name};
+use crate::names::{may_be_call, name_text, user_variable_name};
+
+/// The number among calls that stands for any that is not built in.
+pub(super) const NOT_BUILT_IN: u64 = 1;
 
 /// Statements whose effect is not in the text that has them, or that hold what no server reports (`FLUSH TABLES WITH READ LOCK`, `LOCK
 /// INSTANCE FOR BACKUP`). `LOCK TABLES`, `HANDLER` and `USE` are not allowed in routines.
@@ -32,7 +35,7 @@ impl Body {
     pub fn read(text: &[u8], options: LexOptions) -> Self {
         let mut body = Self { own: Hidden::default(), words: BTreeSet::new(), calls: BTreeSet::new() };
         let mut lexer = Lexer::new(text, options);
-        let (mut before, mut last): (&[u8], _) = (b"", None);
+        let (mut before, mut last): (&[u8], Option<(u64, Token)>) = (b"", None);
         let mut earlier: &[u8] = b"";
         loop {
             let token = lexer.next_token();
@@ -49,7 +52,11 @@ impl Body {
                 TokenKind::UserVariable => {
                     body.own.variables.insert(user_variable_name(token, text, options).into());
                 }
-                TokenKind::Open => body.calls.extend(last),
+                TokenKind::Open => {
+                    body.calls.extend(last.map(|(name, _)| name));
+                    let is_foreign = |(_, name): &(u64, Token)| may_be_call(*name, text, options);
+                    body.calls.extend(last.filter(is_foreign).map(|_| NOT_BUILT_IN));
+                }
                 _ if token.is_name() => {
                     let word = &text[token.start..token.end];
                     note_word(&mut body.own, word, before);
@@ -58,7 +65,8 @@ impl Body {
                 _ => {}
             }
             body.words.extend(name);
-            (earlier, before, last) = (before, &text[token.start..token.end], name);
+            let named = name.map(|name| (name, token));
+            (earlier, before, last) = (before, &text[token.start..token.end], named);
         }
         body.own.is_unknown |= lexer.is_doubtful();
         body.own.limit();

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::body::{number, word};
+use super::body::{NOT_BUILT_IN, number, word};
 use super::change::FOREIGN;
 use super::changes::Changes;
 use super::node::{Node, RunBy};
@@ -276,6 +276,8 @@ pub struct CatalogBuilder {
     bytes: usize,
     /// By kind, and name in lower case.
     places: HashMap<(RunBy, bool, Box<str>), usize>,
+    /// Nobody may read the routines.
+    is_unreadable: bool,
 }
 
 /// What bodies may take while a catalogue is made, and what it may take then, in bytes. Code that finds no room may do
@@ -321,6 +323,11 @@ impl CatalogBuilder {
         }
     }
 
+    /// The routines cannot be read: what a view calls that is not built in may be one.
+    pub fn without_routines(&mut self) {
+        self.is_unreadable = true;
+    }
+
     fn push(&mut self, run_by: RunBy, name: &str, body: Body, is_view: bool) {
         let name: Box<str> = name.to_lowercase().into();
         match self.places.entry((run_by, is_view, name.clone())) {
@@ -334,8 +341,12 @@ impl CatalogBuilder {
 
     /// What each does by all that it runs.
     pub fn build(mut self) -> Catalog {
+        let is_unreadable = self.is_unreadable;
+        for piece in &mut self.pieces {
+            piece.calls |= is_unreadable && piece.is_view && piece.body.calls.contains(&NOT_BUILT_IN);
+        }
         self.pass_on();
-        let (mut known, mut taken) = (Known::default(), 0);
+        let (mut known, mut taken) = (Known { is_unreadable, ..Known::default() }, 0);
         for Piece { run_by, name, mut body, calls, is_view } in self.pieces {
             let name = number(&name);
             known.nodes.entry(name).or_default().push(Node::new(run_by, is_view, &body));

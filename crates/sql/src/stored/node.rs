@@ -1,6 +1,7 @@
 //! Which code a piece of code may run, by the words in it.
 
 use super::Body;
+use super::body::NOT_BUILT_IN;
 
 /// What a piece of code is run by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,6 +41,11 @@ impl Node {
             (true, _) => &[RunBy::Read],
             (false, _) => &[RunBy::Call, RunBy::Read, RunBy::Write],
         }
+    }
+
+    /// True for a view that calls what is not built in.
+    pub(super) fn calls_foreign(&self) -> bool {
+        self.calls.binary_search(&NOT_BUILT_IN).is_ok()
     }
 
     /// True if both are code of one kind.

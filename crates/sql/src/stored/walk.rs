@@ -62,6 +62,8 @@ impl<'a> Walk<'a> {
             self.hidden.is_unknown = true;
             return;
         }
+        // It is among those that nobody may read.
+        self.calls |= self.catalog.is_unreadable() && node.calls_foreign();
         for word in &node.words {
             for run_by in node.runs() {
                 self.add(*word, *run_by);

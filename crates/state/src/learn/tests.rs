@@ -270,11 +270,30 @@ fn the_transaction_follows_the_status() {
     let mut session = Session::default();
     session.run("BEGIN", &done(3, vec![]));
     assert_eq!(session.pins(), ["transaction"]);
-    let deadlock = Response { error: Some(1213), ..Response::default() };
-    assert!(session.run("UPDATE t SET a=1", &deadlock).ping, "only the server knows");
-    assert!(!session.run("SELECT 1", &Response { error: Some(1064), ..Response::default() }).ping);
+    for code in [1020, 1205, 1206, 1213] {
+        assert!(session.run("UPDATE t SET a=1", &failed(code)).ping, "{code}: only the server knows");
+    }
+    assert!(!session.run("SELECT 1", &failed(1064)).ping);
     session.ok("COMMIT");
     assert!(session.pins.is_empty());
+}
+
+/// What its next OK packet tells would be taken for that of another statement.
+#[test]
+fn what_may_have_committed_and_has_not_told_its_transaction_is_asked() {
+    let rows = |changes| Response { status: Some(Status(2)), changes, ..Response::default() };
+    let told = || vec![Changed::Gtids("0-1-5".into())];
+    for (sql, response, asks) in [
+        ("ANALYZE TABLE t", rows(vec![]), true),
+        ("ANALYZE TABLE t", rows(told()), false),
+        ("OPTIMIZE TABLE t", rows(vec![]), true),
+        ("DROP TABLE t, nothing", failed(1051), true),
+        ("DROP TABLE t", done(2, told()), false),
+        ("SELECT 1", rows(vec![]), false),
+        ("INSERT INTO t VALUES (1)", failed(1062), false),
+    ] {
+        assert_eq!(Session::default().run(sql, &response).ping, asks, "{sql}: {response:?}");
+    }
 }
 
 #[test]

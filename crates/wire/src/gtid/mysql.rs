@@ -84,6 +84,14 @@ impl GtidIntervals {
         })
     }
 
+    /// True if of each source of `earlier` there is something in this, and that has higher numbers.
+    pub fn is_after(&self, earlier: &Self) -> bool {
+        earlier.0.iter().all(|(source, theirs)| {
+            let first = self.0.get(source).and_then(|own| own.first());
+            first.zip(theirs.last()).is_some_and(|(own, theirs)| own.0 > theirs.1)
+        })
+    }
+
     /// What is in this one and not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {

@@ -154,6 +154,22 @@ fn sets_of_very_many_intervals_take_little_time() {
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }
 
+#[test]
+fn what_is_after_has_higher_numbers_of_each_source() {
+    for (own, earlier, expected) in [
+        (format!("{A}:6"), format!("{A}:5"), true),
+        (format!("{A}:7-9,{B}:1"), format!("{A}:1-3:6"), true),
+        (format!("{A}:5"), format!("{A}:5"), false),
+        (format!("{A}:5:9"), format!("{A}:6"), false),
+        (format!("{B}:9"), format!("{A}:1"), false),
+        ("0-1-6".to_owned(), "0-1-5".to_owned(), true),
+        ("0-1-5".to_owned(), "0-1-6".to_owned(), false),
+        ("0-1-6".to_owned(), "0-1-5,1-1-1".to_owned(), false),
+    ] {
+        assert_eq!(set(&own).is_after(&set(&earlier)), expected, "{own} after {earlier}");
+    }
+}
+
 fn numbers() -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec((1_u64..60, 0_u64..5).prop_map(|(first, more)| (first, first + more)), 1..12)
 }

@@ -42,15 +42,8 @@ fn feed(tables: &Tables) -> &Feed {
 }
 
 fn look_at(tables: &Tables, (backend, position): (BackendId, Option<&str>), now: Instant) -> Option<Reads> {
-    let origin = Origin {
-        backend,
-        began: now,
-        position: position.map(|text| Arc::new(set(text))),
-        had_all: true,
-        probe: 0,
-        rights: 0,
-        reads: None,
-    };
+    let position = position.map(|text| Arc::new(set(text)));
+    let origin = Origin { position, had_all: true, ..Origin::new(backend, now) };
     tables.prove(tables.see([spot(1)], now)?, &origin, AROUND)
 }
 
@@ -138,15 +131,7 @@ fn a_replica_has_to_have_what_was_there_when_the_era_began() {
     // Of an era that began while it was asked for.
     let seen = tables.see([spot(1)], start).unwrap();
     feed(&tables).begin(PRIMARY, set("0-1-3"), start);
-    let origin = Origin {
-        backend: PRIMARY,
-        began: start,
-        position: None,
-        had_all: true,
-        probe: 0,
-        rights: 0,
-        reads: None,
-    };
+    let origin = Origin { had_all: true, ..Origin::new(PRIMARY, start) };
     assert!(tables.prove(seen, &origin, AROUND).is_none());
     let moved = Around {
         primary: Some(Primary { backend: REPLICA, succession: 2, since: None, is_elected: false }),

@@ -128,6 +128,7 @@ impl Keeping {
             answers.cache.flights.is_kept(&key);
         }
         let took_us = micros_since(origin.began);
+        let is_renewed = response.age.is_some_and(|told| wanting.is_old(told.age));
         let answer = Answer { bytes, rows: response.rows, origin: Arc::new(origin) };
         let incoming = Incoming {
             answer,
@@ -137,6 +138,7 @@ impl Keeping {
             tally: tally.clone(),
             flushes,
             beside,
+            is_renewed,
         };
         match answers.cache.store(&key, incoming) {
             Stored::Kept { evicted } => {
@@ -179,7 +181,7 @@ fn is_to_be_kept(
         let end = if response.is_ok() { Flight::unfit } else { Flight::doubtful };
         return Err((|counters| &counters.cache_unfit, end));
     }
-    if response.age.is_some_and(|told| !origin.grow_older(told.age)) {
+    if response.age.is_some_and(|told| !origin.grow_older(told.age, told.is_current)) {
         return Err((|counters| &counters.cache_outdated, Flight::doubtful));
     }
     Ok(())

@@ -20,7 +20,7 @@ use delphinus_wire::Capabilities;
 use delphinus_wire::response::Status;
 
 use super::{Answers, Giver, Keeping, Wanting};
-use crate::fresh::{Depends, Ledger};
+use crate::fresh::{Depends, Ledger, succession_of};
 use crate::outlook::Outlook;
 use crate::steer::mirror::{Asked, exchange};
 
@@ -154,8 +154,15 @@ impl Refresh {
 fn origin(outlook: &Outlook, backend: BackendId, rights: Epoch) -> Origin {
     let began = rt::now();
     let position = outlook.progress.probed(backend).clone();
-    let had_all = outlook.with_snapshot(|snapshot, _| outlook.progress.has_all(backend, snapshot));
-    Origin { backend, began, position, had_all, probe: 0, rights: rights.0, reads: None }
+    let progress = &outlook.progress;
+    outlook.with_snapshot(|snapshot, _| Origin {
+        position,
+        succession: succession_of(backend, snapshot),
+        had_all: progress.has_all(backend, snapshot),
+        writes: progress.writes_of_all(backend, snapshot),
+        rights: rights.0,
+        ..Origin::new(backend, began)
+    })
 }
 
 /// True if the connection is as it was.

@@ -47,10 +47,14 @@ impl Shortcut {
 }
 
 impl Steering {
-    /// True if it is worth a look.
+    /// True if it is worth a look. A text that a rule has made has been steered: what another rule says of it does not count.
     #[inline]
     pub(crate) fn may_be_short(&self) -> bool {
-        self.shortcuts_left > 0 && self.own.is_none() && self.limits.is_none() && !self.traces
+        self.shortcuts_left > 0
+            && !self.is_rewritten
+            && self.own.is_none()
+            && self.limits.is_none()
+            && !self.traces
     }
 
     /// An answer was found by a shortcut, or could have been.
@@ -135,4 +139,21 @@ impl Answers {
 /// The shortcut that is kept with an answer.
 pub(crate) fn shortcut_of(kept: &Kept) -> Option<&Shortcut> {
     kept.beside.as_deref()?.downcast_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_a_rule_has_made_has_no_shortcut() {
+        let mut steering = Steering::default();
+        assert!(!steering.may_be_short(), "none was ever found");
+        steering.is_shorter();
+        assert!(steering.may_be_short());
+        (steering.is_asked, steering.is_rewritten) = (true, true);
+        assert!(!steering.may_be_short());
+        steering.end_command();
+        assert!(steering.may_be_short());
+    }
 }

@@ -131,6 +131,49 @@ fn what_nobody_may_read_may_be_anything() {
     }
 }
 
+/// Its function is among the routines that nobody may read.
+#[test]
+fn a_view_that_calls_what_is_not_built_in_is_a_call_where_nobody_may_read_the_routines() {
+    let read = |is_unreadable: bool, sql: &str| {
+        let mut builder = CatalogBuilder::default();
+        for (name, text) in [
+            ("calls", "select `a`.`f`(`a`.`t`.`b`) AS `x` from `a`.`t`"),
+            ("over", "select `calls`.`x` AS `x` from `a`.`calls`"),
+            (
+                "computes",
+                "select count(0) AS `count(*)`,concat(`t`.`b`,'f(1)') AS `c` from (`a`.`t` join `a`.`u` on((`t`.`id` = `u`.`id`))) \
+                 where ((`t`.`b` in (1,2)) and (not((`t`.`c` like 'x')))) group by `t`.`b` having (max(`t`.`c`) > 1)",
+            ),
+        ] {
+            builder.add(Stored::View(name.to_owned()), Body::read(text.as_bytes(), LEX));
+        }
+        if is_unreadable {
+            builder.without_routines();
+        }
+        let mut catalog = builder.build();
+        assert_eq!(catalog.is_unreadable(), is_unreadable);
+        if sql.contains("made") {
+            let mut changes = Changes::default();
+            let made = b"CREATE VIEW made AS SELECT g(1) AS x";
+            changes.add(&CodeChange::of(&classify(made, LEX), made, LEX, true).unwrap(), 1);
+            catalog = catalog.with(changes);
+        }
+        let mut statement = classify(sql.as_bytes(), LEX);
+        catalog.uncover(&mut statement, sql.as_bytes(), LEX);
+        statement.access == Access::Read
+    };
+    for (sql, calls) in [
+        ("SELECT * FROM calls", true),
+        ("SELECT * FROM over", true),
+        ("SELECT * FROM computes", false),
+        ("SELECT * FROM made", true),
+        ("SELECT * FROM t", false),
+    ] {
+        assert!(read(false, sql), "{sql}: there is no such function");
+        assert_eq!(read(true, sql), !calls, "{sql}");
+    }
+}
+
 #[test]
 fn words_that_hold_what_no_server_reports() {
     for (text, wanted) in [
