@@ -297,7 +297,14 @@ impl Dump<'_> {
         }
         let mut buffers = self.take_buffers();
         buffers.out.clear();
-        let head = Head { name: &file.name, bytes: &head, from, is_first, checksum: file.format.checksum };
+        let head = Head {
+            name: &file.name,
+            bytes: &head,
+            from,
+            is_first,
+            checksum: file.format.checksum,
+            previous: &file.previous,
+        };
         self.course.begin(&mut buffers.out, head)?;
         let written = self.send(&buffers.out).await;
         self.buffers = Some(buffers);
