@@ -15,7 +15,8 @@ use crate::log::{Log, Position};
 
 /// More replicas than this are not kept between two looks at who has left.
 const MOST_LEFT: usize = 1024;
-/// So long a replica that begins waits until it is written down that it is there. A disk that hangs does not keep it waiting for ever.
+/// So long a replica that begins waits until it is written down that it is there. A disk that hangs, or is full, does not keep it waiting
+/// for ever.
 const NOTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// All replicas of one relay.
@@ -184,7 +185,7 @@ impl Registry {
         self.calls.subscribe()
     }
 
-    /// All replicas that had begun at this call are written down, or cannot be.
+    /// All replicas that had begun at this call are written down.
     pub(crate) fn has_noted(&self, call: u64) {
         self.noted.send_replace(call);
     }
@@ -323,7 +324,7 @@ impl Entry {
         if rt::timeout(NOTED_WITHIN, written).await.is_none() {
             tracing::warn!(
                 replica.host = %self.replica.who.host, replica.server_id = self.replica.who.server_id,
-                "it is not written down yet that this replica is there: the disk takes very long"
+                "it is not written down yet that this replica is there: the disk takes very long, or refuses it"
             );
         }
     }
