@@ -103,9 +103,36 @@ impl Log {
         self.file(file.ordinal + 1)
     }
 
-    /// The newest file of this name: names come again with another source, and replicas that ask by name mean the newest.
-    pub fn by_name(&self, name: &str) -> Option<Arc<LogFile>> {
-        self.files.load().iter().rev().find(|file| &*file.name == name).cloned()
+    /// All files of this name, oldest first: names come again with another source. `FOLDER/NAME` is the one in that folder.
+    pub fn named(&self, name: &str) -> Vec<Arc<LogFile>> {
+        let (folder, name) = match name.rsplit_once('/') {
+            Some((folder, name)) => (Some(folder), name),
+            None => (None, name),
+        };
+        let is_meant = |file: &&Arc<LogFile>| {
+            &*file.name == name && folder.is_none_or(|folder| file.folder.name() == folder)
+        };
+        self.files.load().iter().filter(is_meant).cloned().collect()
+    }
+
+    /// The one file of this name.
+    ///
+    /// # Errors
+    /// In words: there is none, or there are several, and in which folders.
+    pub fn only_named(&self, name: &str) -> Result<Arc<LogFile>, String> {
+        let named = self.named(name);
+        match &named[..] {
+            [] => Err(format!("there is no file '{name}'; SHOW RELAY FILES has them")),
+            [file] => Ok(file.clone()),
+            several => {
+                let names: Vec<_> =
+                    several.iter().map(|file| format!("'{}/{name}'", file.folder.name())).collect();
+                Err(format!(
+                    "there are several files '{name}', of several sources; name one of {}",
+                    names.join(", ")
+                ))
+            }
+        }
     }
 
     /// All groups up to `end`, those in files that were purged too.

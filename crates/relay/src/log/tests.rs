@@ -106,6 +106,24 @@ fn a_replica_begins_with_the_last_file_before_which_it_needs_nothing() {
 }
 
 #[test]
+fn a_name_that_several_sources_have_names_no_file() {
+    let place = place("names");
+    let log = Log::new(&place.0);
+    let folders = [folder(&place.0, 1), folder(&place.0, 2)];
+    for (at, name) in [(0, "binlog.000001"), (0, "binlog.000002"), (1, "binlog.000002")] {
+        file(&log, &folders[at], name, "");
+    }
+    let only = |name: &str| log.only_named(name).map(|file| file.ordinal);
+    assert_eq!(only("binlog.000001"), Ok(0));
+    let several = only("binlog.000002").unwrap_err();
+    let both = [1, 2].map(|number| format!("00000{number}-{A}/binlog.000002"));
+    assert!(both.iter().all(|one| several.contains(one)), "{several}");
+    assert_eq!(both.map(|one| only(&one)), [Ok(1), Ok(2)]);
+    assert!(only("binlog.000003").is_err() && only(&format!("000002-{A}/binlog.000001")).is_err());
+    assert_eq!(log.named("binlog.000002").len(), 2);
+}
+
+#[test]
 fn purging_stops_at_what_is_read_and_at_the_end() {
     let place = place("purge");
     let log = Log::new(&place.0);

@@ -73,7 +73,7 @@ fn newest(log: &Log) -> Option<Arc<LogFile>> {
 }
 
 fn at_place(log: &Log, name: &str, position: u64) -> Result<Place, Fatal> {
-    let file = if name.is_empty() { log.files().first().cloned() } else { log.by_name(name) };
+    let file = if name.is_empty() { log.files().first().cloned() } else { log.named(name).pop() };
     let file = file.ok_or_else(|| Fatal::NoSuchFile(name.to_owned()))?;
     let limit = log.limit(&file).offset();
     if position < 4 || position > limit {
