@@ -22,6 +22,8 @@ pub(crate) enum Fatal {
     Missing(MariaDbGtid),
     /// There is no file of that name.
     NoSuchFile(String),
+    /// Several sources have had a file of that name; the folders in which they are.
+    Ambiguous(String, String),
     /// The position is beyond the end of the file, or before its first event.
     BadPosition(String, u64),
     /// A transaction has no number, and the replica goes by numbers.
@@ -78,6 +80,13 @@ impl fmt::Display for Fatal {
             Self::NoSuchFile(name) => {
                 write!(f, "Could not find first log file name in binary log index file. The relay has no file '{}'", Short(name))
             }
+            Self::Ambiguous(name, folders) => write!(
+                f,
+                "Could not find out which file is meant. The relay has files '{}' of several sources, in its folders {}: connect by \
+                 GTID. A program may ask for 'FOLDER/NAME'",
+                Short(name),
+                Short(folders)
+            ),
             Self::BadPosition(name, position) => {
                 write!(f, "Client requested source to start replication from position > file size. The relay has no group at {}:{position}", Short(name))
             }
@@ -120,6 +129,7 @@ mod tests {
             Fatal::Purged(long()),
             Fatal::HasMore(long()),
             Fatal::NoSuchFile(long()),
+            Fatal::Ambiguous(long(), "000001-a, 000002-a".to_owned()),
             Fatal::BadPosition(long(), 4),
             Fatal::Unreadable(long()),
         ];
