@@ -145,6 +145,12 @@ impl Log {
         self.executed.lock().expect("invariant: no panic under this lock").state().clone()
     }
 
+    /// Both: all groups up to `end`, and MariaDB's last ones by server. Nothing is copied, and the writer waits meanwhile.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&GtidSet, &GtidState) -> T) -> T {
+        let executed = self.executed.lock().expect("invariant: no panic under this lock");
+        look(executed.set(), executed.state())
+    }
+
     /// True if all is in the log that is before a file.
     pub(crate) fn has_all(&self, previous: &GtidSet, list: &[MariaDbGtid]) -> bool {
         self.executed.lock().expect("invariant: no panic under this lock").has_all(previous, list)

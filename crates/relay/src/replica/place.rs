@@ -27,7 +27,8 @@ pub(super) enum Doubt {
     None,
     /// MySQL: of the source with this uuid.
     Set(GtidIntervals, String),
-    Position(GtidPosition),
+    /// MariaDB; and whether it ignores duplicates.
+    Position(GtidPosition, bool),
 }
 
 impl Doubt {
@@ -36,7 +37,9 @@ impl Doubt {
         match self {
             Self::None => None,
             Self::Set(has, source) => start::more_than(has, &log.executed(), source).map(Fatal::HasMore),
-            Self::Position(position) => start::not_in_log(position, &log.state()).map(Fatal::NotInLog),
+            Self::Position(position, ignores_duplicates) => log
+                .look(|executed, state| start::not_in_log(position, (executed, state), *ignores_duplicates))
+                .map(Fatal::NotInLog),
         }
     }
 }
@@ -61,7 +64,7 @@ pub(super) fn find_place(log: &Log, asked: &Asked) -> Result<Place, Fatal> {
             let seen: Vec<_> = files.iter().filter(|file| log.limit(file).offset() > 0).cloned().collect();
             let file = seen[start::of_mariadb(position, &seen, |file| &file.list)?].clone();
             let filter = Filter::mariadb(position.clone(), &file.list, asked.is_strict);
-            let doubt = Doubt::Position(position.clone());
+            let doubt = Doubt::Position(position.clone(), asked.ignores_duplicates);
             Ok(Place { from: file.head_len, file, filter, doubt })
         }
     }

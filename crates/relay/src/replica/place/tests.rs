@@ -19,6 +19,7 @@ fn asked(from: From) -> Asked {
         form: HeartbeatForm::V2,
         unwanted: Unwanted::default(),
         is_strict: true,
+        ignores_duplicates: false,
         checksum: Some(Checksum::Crc32),
         is_relay: false,
         ends: false,
