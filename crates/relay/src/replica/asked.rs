@@ -159,6 +159,25 @@ impl Asked {
     }
 }
 
+#[cfg(test)]
+impl Asked {
+    /// What a replica asks for that wants nothing else than the log.
+    pub(crate) fn plain(from: From) -> Self {
+        Self {
+            from,
+            server_id: 7,
+            heartbeat: None,
+            form: HeartbeatForm::V2,
+            unwanted: Unwanted::default(),
+            is_strict: true,
+            ignores_duplicates: false,
+            checksum: Some(Checksum::Crc32),
+            is_relay: false,
+            ends: false,
+        }
+    }
+}
+
 /// The replica's `server_uuid`, as it has told.
 pub(crate) fn uuid(variables: &Variables) -> String {
     variables.first(&["replica_uuid", "slave_uuid"]).unwrap_or_default().chars().take(64).collect()

@@ -42,6 +42,23 @@ impl Doubt {
                 .map(Fatal::NotInLog),
         }
     }
+
+    /// What is left of it while the replica is served: MariaDB's places in domains of which the log has nothing. Each is looked at
+    /// when its domain begins: one that is not there then would have all of the domain left out.
+    pub(super) fn rest(&self, log: &Log) -> Self {
+        let Self::Position(position, ignores_duplicates) = self else { return Self::None };
+        let mut rest = GtidPosition::default();
+        log.look(|_, state| {
+            position.iter().filter(|own| !state.has_domain(own.domain)).for_each(|own| rest.insert(own));
+        });
+        if rest.iter().next().is_some() { Self::Position(rest, *ignores_duplicates) } else { Self::None }
+    }
+
+    /// True if the log has something of a domain of these places.
+    pub(super) fn has_begun(&self, log: &Log) -> bool {
+        let Self::Position(position, _) = self else { return false };
+        log.look(|_, state| position.iter().any(|own| state.has_domain(own.domain)))
+    }
 }
 
 /// Where a replica that has asked begins. Reads no more than the head of one event.

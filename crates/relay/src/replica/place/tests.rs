@@ -4,27 +4,11 @@
 
 use delphinus_wire::binlog::Checksum;
 
-use super::super::asked::{HeartbeatForm, Unwanted};
 use super::*;
 use crate::intake::tests::Place as Root;
 use crate::intake::tests::histories::run;
 use crate::intake::tests::stream::{GroupKind, Source, UUID};
 use crate::intake::{Files, Start, Writer};
-
-fn asked(from: From) -> Asked {
-    Asked {
-        from,
-        server_id: 7,
-        heartbeat: None,
-        form: HeartbeatForm::V2,
-        unwanted: Unwanted::default(),
-        is_strict: true,
-        ignores_duplicates: false,
-        checksum: Some(Checksum::Crc32),
-        is_relay: false,
-        ends: false,
-    }
-}
 
 fn start(identity: &str) -> Start {
     Start::New(Flavor::MySql, identity.to_owned())
@@ -48,7 +32,7 @@ fn a_place_in_a_file_of_which_there_are_two_is_not_guessed() {
         writer.start(start(identity), Checksum::Crc32).unwrap();
         run(&mut writer, &source.sends(0, 4, true)).unwrap();
     }
-    let at = |name: &str, position: usize| asked(From::Place(name.to_owned(), position as u64));
+    let at = |name: &str, position: usize| Asked::plain(From::Place(name.to_owned(), position as u64));
     let head_of = |ordinal| log.file(ordinal).unwrap().head_len;
     assert_eq!(found(&log, &at("binlog.000002", 4)), Ok((1, head_of(1))));
     let unclear = found(&log, &at("binlog.000001", 4));
