@@ -37,7 +37,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use delphinus_net::rt::Bell;
 use delphinus_wire::binlog::MariaDbGtid;
 use delphinus_wire::gtid::{GtidSet, GtidState};
@@ -61,8 +61,12 @@ pub struct Log {
     files: ArcSwap<Vec<Arc<LogFile>>>,
     end: EndCell,
     executed: Mutex<Executed>,
+    goal: ArcSwapOption<Goal>,
     bells: ArcSwap<Vec<Weak<Bell>>>,
 }
+
+/// How far the log is to come: a set of groups, and of MariaDB its state.
+pub(crate) type Goal = (GtidSet, Vec<MariaDbGtid>);
 
 impl Log {
     /// An empty log in the folder `root`. What is on disk is brought in by recovery.
@@ -72,6 +76,7 @@ impl Log {
             files: ArcSwap::default(),
             end: EndCell::default(),
             executed: Mutex::default(),
+            goal: ArcSwapOption::default(),
             bells: ArcSwap::default(),
         }
     }
@@ -149,6 +154,16 @@ impl Log {
     pub(crate) fn look<T>(&self, look: impl FnOnce(&GtidSet, &GtidState) -> T) -> T {
         let executed = self.executed.lock().expect("invariant: no panic under this lock");
         look(executed.set(), executed.state())
+    }
+
+    /// The log comes as far as this at least, by what is being received; `None`: nothing is.
+    pub(crate) fn expect(&self, goal: Option<Goal>) {
+        self.goal.store(goal.map(Arc::new));
+    }
+
+    /// True if it is not as far yet, or nothing is received: what is missing may be there soon.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.goal.load().as_ref().is_none_or(|goal| !self.has_all(&goal.0, &goal.1))
     }
 
     /// True if all is in the log that is before a file.

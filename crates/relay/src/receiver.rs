@@ -86,6 +86,7 @@ impl<D: Disk> Receiver<D> {
                 }
             };
             self.fence.leave();
+            self.log.expect(None);
             self.status.semi_sync.store(false, Relaxed);
             self.status.tell(|told| told.compression = "");
             if let Err(error) = self.writer.stop() {
@@ -232,6 +233,7 @@ impl<D: Disk> Receiver<D> {
         };
         rt::timeout(limit, asking).await.ok_or_else(late)??;
         self.elsewhere.follows(facts.is_relay);
+        self.log.expect(Some(facts.goal()));
         self.status.semi_sync.store(settings.semi_sync && facts.has_semi_sync, Relaxed);
         Ok((connection, epoch))
     }

@@ -106,6 +106,27 @@ fn a_replica_begins_with_the_last_file_before_which_it_needs_nothing() {
 }
 
 #[test]
+fn a_log_is_behind_until_it_has_what_the_source_had() {
+    let log = Log::new(Path::new("/nowhere"));
+    assert!(log.is_behind(), "nothing is received");
+    let set = |text: &str| GtidSet::parse(text).unwrap();
+    log.expect(Some((set(&format!("{A}:1-5")), Vec::new())));
+    assert!(log.is_behind());
+    log.learn(|executed| executed.merge(&set(&format!("{A}:1-7")), &[]));
+    assert!(!log.is_behind());
+    log.expect(None);
+    assert!(log.is_behind());
+    // MariaDB: by server, since positions alone do not tell histories apart.
+    let log = Log::new(Path::new("/nowhere"));
+    let list = [(1, 7), (2, 9)].map(|(server_id, sequence)| MariaDbGtid { domain: 0, server_id, sequence });
+    log.expect(Some((set("0-2-9"), list.to_vec())));
+    log.learn(|executed| executed.merge(&set("0-2-9"), &list[1..]));
+    assert!(log.is_behind());
+    log.learn(|executed| executed.merge(&set("0-2-9"), &list));
+    assert!(!log.is_behind());
+}
+
+#[test]
 fn a_name_that_several_sources_have_names_no_file() {
     let place = place("names");
     let log = Log::new(&place.0);

@@ -29,7 +29,8 @@ const LONGEST_HEAD: u64 = 64 << 20;
 const LONGEST_GTID: usize = 1 << 20;
 /// Buffers that wait for their next user, on each thread.
 const SPARE: usize = 8;
-/// A replica that has more than the log gets so long until the log has it, too: a relay may be behind its source.
+/// A replica that has more than the log gets so long until the log has it, too: a relay may be behind its source. After that it is told
+/// to come again, or, where the log is as far as the source was, that it has too much.
 const CATCH_UP: Duration = Duration::from_secs(10);
 /// Between two looks whether the log has what a replica has: at first, and at last.
 const SOONEST_LOOK: Duration = Duration::from_millis(20);
@@ -247,7 +248,8 @@ impl Dump<'_> {
             let now = rt::now();
             let until = (now + pause).min(began + self.ground.catch_up);
             if until <= now {
-                return Err(fatal.into());
+                let is_behind = self.ground.log.is_behind();
+                return Err(if is_behind { fatal.while_behind() } else { fatal }.into());
             }
             self.rest_until(until, &mut told).await?;
             pause = (pause * 2).min(LATEST_LOOK);
@@ -473,7 +475,7 @@ mod tests {
     }
 
     /// How serving a MariaDB replica at this position ends, if these groups come when it has been sent all that there was.
-    fn end_of(position: &str, groups: &[MariaDbGtid]) -> Option<End> {
+    fn end_of(position: &str, groups: &[MariaDbGtid], is_receiving: bool) -> Option<End> {
         let place = Place::new();
         let log = Arc::new(Log::new(&place.0));
         let mut writer = Writer::new(log.clone(), Files);
@@ -481,6 +483,9 @@ mod tests {
         source.group(gtid(0, 1, 5));
         writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
         run(&mut writer, &source.sent).unwrap();
+        // As when the source was connected.
+        let goal = is_receiving.then(|| (log.executed(), vec![gtid(0, 1, 5)]));
+        log.expect(goal);
         let position = From::Position(GtidPosition::parse(position).unwrap());
         let asked = Asked { checksum: Some(Checksum::Off), ..Asked::plain(position) };
         rt::block_on(async {
@@ -508,17 +513,25 @@ mod tests {
     #[test]
     fn a_domain_that_begins_without_the_place_of_a_replica_ends_it() {
         let begins = [gtid(4, 1, 1), gtid(4, 1, 2)];
-        let end = end_of("0-1-5,4-4-4", &begins);
+        let end = end_of("0-1-5,4-4-4", &begins, true);
         assert!(
             matches!(&end, Some(End::Refused(Fatal::NotInLog(place), _)) if *place == gtid(4, 4, 4)),
             "{end:?}"
         );
-        let has = end_of("0-1-5,4-1-2", &begins);
+        let has = end_of("0-1-5,4-1-2", &begins, true);
         assert!(has.is_none(), "{has:?}");
-        let other = end_of("0-1-5,4-4-4", &[gtid(5, 1, 1)]);
+        let other = end_of("0-1-5,4-4-4", &[gtid(5, 1, 1)], true);
         assert!(other.is_none(), "{other:?}");
-        let none = end_of("0-1-5", &begins);
+        let none = end_of("0-1-5", &begins, true);
         assert!(none.is_none(), "{none:?}");
+    }
+
+    #[test]
+    fn a_replica_that_is_ahead_of_a_relay_that_lags_comes_again() {
+        let final_end = end_of("0-1-9", &[], true);
+        assert!(matches!(&final_end, Some(End::Refused(Fatal::NotInLog(_), _))), "{final_end:?}");
+        let passing = end_of("0-1-9", &[], false);
+        assert!(matches!(&passing, Some(End::Refused(fatal, _)) if fatal.is_passing()), "{passing:?}");
     }
 
     /// A replica that takes nothing has no more than its time, and none once it has come again.

@@ -18,6 +18,8 @@ pub(crate) enum Fatal {
     HasMore(String),
     /// MariaDB: its position is not in the log.
     NotInLog(MariaDbGtid),
+    /// It has what the log does not have, and the log may get that yet; what.
+    Ahead(String),
     /// MariaDB: its position was passed without being met.
     Missing(MariaDbGtid),
     /// There is no file of that name.
@@ -45,7 +47,16 @@ pub(crate) enum Fatal {
 impl Fatal {
     /// True for what goes away by itself: the replica is to come again.
     pub(crate) fn is_passing(&self) -> bool {
-        matches!(self, Self::Empty)
+        matches!(self, Self::Empty | Self::Ahead(_))
+    }
+
+    /// The same of a log that is not as far as its source: what a replica has more than it is no reason to stop then.
+    pub(crate) fn while_behind(self) -> Self {
+        match self {
+            Self::HasMore(more) => Self::Ahead(more),
+            Self::NotInLog(gtid) => Self::Ahead(gtid.to_string()),
+            other => other,
+        }
     }
 }
 
@@ -71,6 +82,12 @@ impl fmt::Display for Fatal {
                 f,
                 "Error: connecting slave requested to start from GTID {gtid}, which is not in the master's binlog. The relay has \
                  no such transaction: the replica was written to, or follows another source"
+            ),
+            Self::Ahead(more) => write!(
+                f,
+                "The replica is ahead of the relay, which does not receive, or is behind its source, and does not have yet: {}. The replica is \
+                 served when the relay has it; SHOW RELAY STATUS there says what it does",
+                Short(more)
             ),
             Self::Missing(gtid) => write!(
                 f,
@@ -123,11 +140,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_replica_that_is_only_ahead_comes_again() {
+        let gtid = MariaDbGtid { domain: 0, server_id: 1, sequence: 7 };
+        for fatal in [Fatal::HasMore("0-1-7".to_owned()), Fatal::NotInLog(gtid)] {
+            assert!(!fatal.is_passing());
+            let passing = fatal.while_behind();
+            assert!(passing.is_passing() && passing.to_string().contains("0-1-7"), "{passing}");
+        }
+        assert_eq!(Fatal::OtherFamily.while_behind(), Fatal::OtherFamily);
+    }
+
+    #[test]
     fn what_a_replica_has_sent_does_not_fill_the_log() {
         let long = || "9".repeat(16 << 20);
         let all = [
             Fatal::Purged(long()),
             Fatal::HasMore(long()),
+            Fatal::Ahead(long()),
             Fatal::NoSuchFile(long()),
             Fatal::Ambiguous(long(), "000001-a, 000002-a".to_owned()),
             Fatal::BadPosition(long(), 4),
