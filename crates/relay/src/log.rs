@@ -16,7 +16,7 @@
 //!   goes on with the next file whatever the last event was.
 //! - **A new folder** (change of primary, or other history of the same server) begins with the whole source file that holds the first
 //!   group that was missing: groups in it may have been in earlier files. A reader skips by GTID what its replica has.
-//! - **What a replica needs**: `start_for(set)` is the file to begin with, and none if it was purged.
+//! - **What a replica needs**: `start_for(set)` is the file to begin with, and none if it was purged, or is in no file (`lost`).
 //! - **Wake-up.** `register()` gives a bell that rings at most once for each synced batch. A serving thread takes one bell and wakes
 //!   its own tasks: each bell costs the writer one hand-over, and none while no task waits for it. After a ring, and before the
 //!   first wait, look at `end()`. A bell that is dropped is forgotten.
@@ -30,6 +30,7 @@ mod executed;
 mod file;
 mod folder;
 mod head;
+mod lost;
 mod recover;
 mod scan;
 
@@ -50,6 +51,7 @@ pub use file::{Limit, LogFile, Reader};
 pub(crate) use folder::sync_folder;
 pub use folder::{Flavor, Folder, SourceId};
 pub(crate) use head::read_head;
+pub(crate) use lost::lost_path;
 pub(crate) use recover::number_of;
 pub use recover::{RecoverError, Recovered, recover};
 pub(crate) use scan::scan;
@@ -171,15 +173,23 @@ impl Log {
         self.executed.lock().expect("invariant: no panic under this lock").has_all(previous, list)
     }
 
-    /// All groups that were purged, or that were never there: what is before the first file.
+    /// All groups that were purged, or that were never there: what is before the first file, and what was lost between files.
     pub fn purged(&self) -> GtidSet {
-        self.files.load().first().map(|file| file.previous.clone()).unwrap_or_default()
+        let files = self.files.load();
+        let Some((first, rest)) = files.split_first() else { return GtidSet::default() };
+        let mut purged = first.previous.clone();
+        for file in rest {
+            purged.merge(&file.lost);
+        }
+        purged
     }
 
     /// The file from which a replica that has `executed` must be sent: the last one before which it needs nothing. `None` if what it
-    /// needs was purged, or if there is no file.
+    /// needs was purged or is in no file behind that, or if there is no file.
     pub fn start_for(&self, executed: &GtidSet) -> Option<Arc<LogFile>> {
-        self.files.load().iter().rev().find(|file| executed.contains(&file.previous)).cloned()
+        let files = self.files.load();
+        let at = files.iter().rposition(|file| executed.contains(&file.previous))?;
+        files[at + 1..].iter().all(|file| executed.contains(&file.lost)).then(|| files[at].clone())
     }
 
     /// A bell for one serving thread.

@@ -44,6 +44,7 @@ fn push(log: &Log, folder: &Arc<Folder>, name: &str) {
         folder: folder.clone(),
         format: FormatDescription { server_version: "9.7.4".into(), created: 0, checksum: Checksum::Crc32 },
         previous: GtidSet::default(),
+        lost: GtidSet::default(),
         list: Box::default(),
         head_len: 4,
         began: 7,

@@ -42,6 +42,7 @@ fn file(log: &Log, folder: &Arc<Folder>, name: &str, previous: &str) -> Arc<LogF
         folder: folder.clone(),
         format: FormatDescription { server_version: "9.7.4".into(), created: 0, checksum: Checksum::Crc32 },
         previous: GtidSet::parse(previous).unwrap(),
+        lost: GtidSet::default(),
         list: Box::default(),
         head_len: 4,
         began: 7,

@@ -19,6 +19,44 @@ fn found(log: &Log, asked: &Asked) -> Result<(u32, u64), Fatal> {
     find_place(log, asked).map(|place| (place.file.ordinal, place.from))
 }
 
+/// `SET GLOBAL gtid_purged` on the source, which begins a new file: no file has these transactions.
+#[test]
+fn who_lacks_what_the_source_has_lost_between_two_files_is_refused() {
+    let one: &[GroupKind] = &[GroupKind::Ddl];
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    writer.start(start(UUID), Checksum::Crc32).unwrap();
+    run(&mut writer, &Source::new(&[one], Checksum::Crc32).sends(0, 4, true)).unwrap();
+    let after = Source::after(1000, &[&[], one, one], Checksum::Crc32);
+    run(&mut writer, &after.sends(1, 4, true)).unwrap();
+    drop(writer);
+    let set = |numbers: &str| {
+        let text = if numbers.is_empty() { String::new() } else { format!("{UUID}:{numbers}") };
+        Asked::plain(From::Set(GtidIntervals::parse(&text).unwrap()))
+    };
+    let look = |log: &Log| {
+        assert_eq!(log.purged().to_string(), format!("{UUID}:2-1000"));
+        for (has, lacks) in [("", "2-1000"), ("1", "2-1000"), ("1-900", "901-1000")] {
+            assert_eq!(found(log, &set(has)), Err(Fatal::Purged(format!("{UUID}:{lacks}"))), "{has}");
+        }
+        for (has, ordinal) in [("2-1000", 0), ("1-1000", 1), ("1-1001", 2), ("1-1002", 2)] {
+            assert_eq!(found(log, &set(has)).map(|(ordinal, _)| ordinal), Ok(ordinal), "{has}");
+        }
+    };
+    look(&log);
+    // A process that starts anew knows it, too.
+    let beside = crate::log::lost_path(&log.files()[1].path());
+    assert!(beside.exists());
+    drop(log);
+    let log = crate::log::recover(&root.0).unwrap().log;
+    look(&log);
+    assert_eq!(log.purge(1, false).0.len(), 1);
+    assert_eq!(log.purged().to_string(), format!("{UUID}:1-1000"));
+    assert_eq!(log.purge(2, false).0.len(), 1);
+    assert!(!beside.exists(), "it goes with its file");
+}
+
 #[test]
 fn a_place_in_a_file_of_which_there_are_two_is_not_guessed() {
     let one: &[GroupKind] = &[GroupKind::Ddl];
