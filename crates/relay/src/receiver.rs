@@ -175,7 +175,8 @@ impl<D: Disk> Receiver<D> {
                     epoch,
                     patience: heartbeat * 3 + self.settings.limit,
                 };
-                stream.run().await
+                let error = stream.run().await;
+                self.elsewhere.judge(error, &self.log)
             }
         }
     }
