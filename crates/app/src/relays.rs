@@ -183,10 +183,7 @@ impl Relays {
             }
             RelayWish::Rotate => relay.rotate().await.map(Some),
             RelayWish::Purge(file) => {
-                let log = relay.log();
-                let first = log
-                    .by_name(&file)
-                    .ok_or_else(|| format!("there is no file '{file}'; SHOW RELAY FILES has them"))?;
+                let first = relay.log().only_named(&file)?;
                 let keeper = one.keeper.clone();
                 let done = rt::compute(move || keeper.purge_before(&first)).await;
                 let count = done.unwrap_or_else(|| Err("the process stops".to_owned()))?;

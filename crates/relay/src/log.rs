@@ -16,7 +16,7 @@
 //!   goes on with the next file whatever the last event was.
 //! - **A new folder** (change of primary, or other history of the same server) begins with the whole source file that holds the first
 //!   group that was missing: groups in it may have been in earlier files. A reader skips by GTID what its replica has.
-//! - **What a replica needs**: `start_for(set)` is the file to begin with, and none if it was purged.
+//! - **What a replica needs**: `start_for(set)` is the file to begin with, and none if it was purged, or is in no file (`lost`).
 //! - **Wake-up.** `register()` gives a bell that rings at most once for each synced batch. A serving thread takes one bell and wakes
 //!   its own tasks: each bell costs the writer one hand-over, and none while no task waits for it. After a ring, and before the
 //!   first wait, look at `end()`. A bell that is dropped is forgotten.
@@ -30,6 +30,7 @@ mod executed;
 mod file;
 mod folder;
 mod head;
+mod lost;
 mod recover;
 mod scan;
 
@@ -37,7 +38,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use delphinus_net::rt::Bell;
 use delphinus_wire::binlog::MariaDbGtid;
 use delphinus_wire::gtid::{GtidSet, GtidState};
@@ -50,6 +51,7 @@ pub use file::{Limit, LogFile, Reader};
 pub(crate) use folder::sync_folder;
 pub use folder::{Flavor, Folder, SourceId};
 pub(crate) use head::read_head;
+pub(crate) use lost::lost_path;
 pub(crate) use recover::number_of;
 pub use recover::{RecoverError, Recovered, recover};
 pub(crate) use scan::scan;
@@ -61,8 +63,12 @@ pub struct Log {
     files: ArcSwap<Vec<Arc<LogFile>>>,
     end: EndCell,
     executed: Mutex<Executed>,
+    goal: ArcSwapOption<Goal>,
     bells: ArcSwap<Vec<Weak<Bell>>>,
 }
+
+/// How far the log is to come: a set of groups, and of MariaDB its state.
+pub(crate) type Goal = (GtidSet, Vec<MariaDbGtid>);
 
 impl Log {
     /// An empty log in the folder `root`. What is on disk is brought in by recovery.
@@ -72,6 +78,7 @@ impl Log {
             files: ArcSwap::default(),
             end: EndCell::default(),
             executed: Mutex::default(),
+            goal: ArcSwapOption::default(),
             bells: ArcSwap::default(),
         }
     }
@@ -103,9 +110,36 @@ impl Log {
         self.file(file.ordinal + 1)
     }
 
-    /// The newest file of this name: names come again with another source, and replicas that ask by name mean the newest.
-    pub fn by_name(&self, name: &str) -> Option<Arc<LogFile>> {
-        self.files.load().iter().rev().find(|file| &*file.name == name).cloned()
+    /// All files of this name, oldest first: names come again with another source. `FOLDER/NAME` is the one in that folder.
+    pub fn named(&self, name: &str) -> Vec<Arc<LogFile>> {
+        let (folder, name) = match name.rsplit_once('/') {
+            Some((folder, name)) => (Some(folder), name),
+            None => (None, name),
+        };
+        let is_meant = |file: &&Arc<LogFile>| {
+            &*file.name == name && folder.is_none_or(|folder| file.folder.name() == folder)
+        };
+        self.files.load().iter().filter(is_meant).cloned().collect()
+    }
+
+    /// The one file of this name.
+    ///
+    /// # Errors
+    /// In words: there is none, or there are several, and in which folders.
+    pub fn only_named(&self, name: &str) -> Result<Arc<LogFile>, String> {
+        let named = self.named(name);
+        match &named[..] {
+            [] => Err(format!("there is no file '{name}'; SHOW RELAY FILES has them")),
+            [file] => Ok(file.clone()),
+            several => {
+                let names: Vec<_> =
+                    several.iter().map(|file| format!("'{}/{name}'", file.folder.name())).collect();
+                Err(format!(
+                    "there are several files '{name}', of several sources; name one of {}",
+                    names.join(", ")
+                ))
+            }
+        }
     }
 
     /// All groups up to `end`, those in files that were purged too.
@@ -118,20 +152,44 @@ impl Log {
         self.executed.lock().expect("invariant: no panic under this lock").state().clone()
     }
 
+    /// Both: all groups up to `end`, and MariaDB's last ones by server. Nothing is copied, and the writer waits meanwhile.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&GtidSet, &GtidState) -> T) -> T {
+        let executed = self.executed.lock().expect("invariant: no panic under this lock");
+        look(executed.set(), executed.state())
+    }
+
+    /// The log comes as far as this at least, by what is being received; `None`: nothing is.
+    pub(crate) fn expect(&self, goal: Option<Goal>) {
+        self.goal.store(goal.map(Arc::new));
+    }
+
+    /// True if it is not as far yet, or nothing is received: what is missing may be there soon.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.goal.load().as_ref().is_none_or(|goal| !self.has_all(&goal.0, &goal.1))
+    }
+
     /// True if all is in the log that is before a file.
     pub(crate) fn has_all(&self, previous: &GtidSet, list: &[MariaDbGtid]) -> bool {
         self.executed.lock().expect("invariant: no panic under this lock").has_all(previous, list)
     }
 
-    /// All groups that were purged, or that were never there: what is before the first file.
+    /// All groups that were purged, or that were never there: what is before the first file, and what was lost between files.
     pub fn purged(&self) -> GtidSet {
-        self.files.load().first().map(|file| file.previous.clone()).unwrap_or_default()
+        let files = self.files.load();
+        let Some((first, rest)) = files.split_first() else { return GtidSet::default() };
+        let mut purged = first.previous.clone();
+        for file in rest {
+            purged.merge(&file.lost);
+        }
+        purged
     }
 
     /// The file from which a replica that has `executed` must be sent: the last one before which it needs nothing. `None` if what it
-    /// needs was purged, or if there is no file.
+    /// needs was purged or is in no file behind that, or if there is no file.
     pub fn start_for(&self, executed: &GtidSet) -> Option<Arc<LogFile>> {
-        self.files.load().iter().rev().find(|file| executed.contains(&file.previous)).cloned()
+        let files = self.files.load();
+        let at = files.iter().rposition(|file| executed.contains(&file.previous))?;
+        files[at + 1..].iter().all(|file| executed.contains(&file.lost)).then(|| files[at].clone())
     }
 
     /// A bell for one serving thread.

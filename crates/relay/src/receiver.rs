@@ -86,6 +86,7 @@ impl<D: Disk> Receiver<D> {
                 }
             };
             self.fence.leave();
+            self.log.expect(None);
             self.status.semi_sync.store(false, Relaxed);
             self.status.tell(|told| told.compression = "");
             if let Err(error) = self.writer.stop() {
@@ -174,7 +175,8 @@ impl<D: Disk> Receiver<D> {
                     epoch,
                     patience: heartbeat * 3 + self.settings.limit,
                 };
-                stream.run().await
+                let error = stream.run().await;
+                self.elsewhere.judge(error, &self.log)
             }
         }
     }
@@ -232,6 +234,7 @@ impl<D: Disk> Receiver<D> {
         };
         rt::timeout(limit, asking).await.ok_or_else(late)??;
         self.elsewhere.follows(facts.is_relay);
+        self.log.expect(Some(facts.goal()));
         self.status.semi_sync.store(settings.semi_sync && facts.has_semi_sync, Relaxed);
         Ok((connection, epoch))
     }

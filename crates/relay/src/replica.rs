@@ -16,7 +16,8 @@
 //! | why it cannot be served | `fatal` |
 //! | who is connected, and how far | `registry` |
 //!
-//! Readers take no lock that the writer takes: see `log`. A replica has a task of its own on one of a few threads, and two buffers
+//! Readers take no lock that the writer takes: see `log`. Only a MariaDB replica with a place in a domain that the log does not have looks
+//! at what the log has, each time that it has grown. A replica has a task of its own on one of a few threads, and two buffers
 //! only while there is something to send.
 
 mod asked;

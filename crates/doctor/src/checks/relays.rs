@@ -102,6 +102,7 @@ fn of_source(facts: &Facts<'_>, source: &Source, answer: &Answer) -> Vec<Told> {
         .flatten()
         .collect();
     told.extend(checksum(answer));
+    told.extend(encryption(answer));
     // A replica that may become the primary has its own settings looked at then.
     let is_primary = source.backend.is_none() || !answer.is_on("read_only");
     if relay.semi_sync && is_primary {
@@ -169,6 +170,18 @@ fn checksum(answer: &Answer) -> Option<Told> {
             "SET GLOBAL binlog_checksum = CRC32 on the server, and in its option file".to_owned(),
         )
     })
+}
+
+/// Servers decrypt what they send. A note only: it stays where the folder is on an encrypted file system.
+fn encryption(answer: &Answer) -> Option<Told> {
+    let name = ["binlog_encryption", "encrypt_binlog"].into_iter().find(|name| answer.is_on(name))?;
+    Some((
+        "relay_source_encrypts",
+        Severity::Note,
+        format!("{name} is ON on the source"),
+        "the source's log is encrypted on its disk, and the relay's files are not: who reads the relay's disk reads all changes",
+        "the relay's folder on an encrypted file system; nothing to change if it is on one".to_owned(),
+    ))
 }
 
 /// What strong synchronisation stands on.

@@ -384,6 +384,9 @@ const ON_SOURCES: &[Planted] = &[
     (|facts| says(facts, "gtid_mode", "OFF_PERMISSIVE"), &["relay_source_gtid relay r, backend db1"]),
     (|facts| says(facts, "server_id", "900"), &["relay_server_id relay r, backend db1"]),
     (|facts| says(facts, "binlog_checksum", "NONE"), &["relay_source_checksum relay r, backend db1"]),
+    (|facts| says(facts, "binlog_encryption", "ON"), &["relay_source_encrypts relay r, backend db1"]),
+    (|facts| says(facts, "encrypt_binlog", "ON"), &["relay_source_encrypts relay r, backend db1"]),
+    (|facts| says(facts, "encrypt_binlog", "OFF"), &[]),
     (|facts| says(facts, "sync_binlog", "0"), &["relay_source_sync_binlog relay r, backend db1"]),
     (
         |facts| says(facts, "rpl_semi_sync_source_enabled", "OFF"),

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use delphinus_wire::Malformed;
+use delphinus_wire::error_code::ER_SOURCE_FATAL_ERROR_READING_BINLOG;
 use delphinus_wire::response::ErrPacket;
 use thiserror::Error;
 
@@ -80,6 +81,15 @@ impl IntakeError {
     /// True if the source does not go on where the log ends: it has another history, or its file breaks off.
     pub(crate) fn is_other_history(&self) -> bool {
         matches!(self, Self::OtherHistory(_) | Self::NoNextFile { .. } | Self::Torn { .. })
+    }
+
+    /// True if the source's file ends before the position that it was asked for.
+    pub(crate) fn is_behind_end(&self) -> bool {
+        let Self::Refused(packet) = self else { return false };
+        let text = packet.text();
+        // MySQL and relays; MariaDB. Error 1236 has many other causes.
+        let words = ["from position > file size", "from impossible position"];
+        packet.code == ER_SOURCE_FATAL_ERROR_READING_BINLOG && words.iter().any(|word| text.contains(word))
     }
 
     pub(crate) fn disk(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {

@@ -123,10 +123,9 @@ impl Archiver {
     }
 
     fn hand_over(&self, file: &LogFile) -> Result<(), String> {
-        let folder = file.folder.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let call = ToArchive {
             path: file.path(),
-            folder,
+            folder: file.folder.name().into_owned(),
             name: file.name.to_string(),
             source: file.folder.source.identity.clone(),
         };

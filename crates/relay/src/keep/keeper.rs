@@ -181,8 +181,10 @@ impl Keep {
         let mut calls = self.calls.clone();
         loop {
             let round = *calls.borrow_and_update();
-            self.look(&mut told);
-            self.registry.has_noted(round);
+            // Where the disk is full, replicas that begin wait: removing files may make room, and the next look writes them down.
+            if self.look(&mut told) {
+                self.registry.has_noted(round);
+            }
             self.tidy(&mut told);
             let ended = std::pin::pin!(over.wait_for(|is_over| *is_over));
             let called = std::pin::pin!(calls.changed());
@@ -192,8 +194,8 @@ impl Keep {
         }
     }
 
-    /// Sees which replicas there are, and writes that down.
-    fn look(&self, told: &mut Told) {
+    /// Sees which replicas there are, and writes that down; false if the disk does not take it.
+    fn look(&self, told: &mut Told) -> bool {
         let text = {
             let mut memory = lock(&self.memory);
             memory.see(&self.registry.take_seen(), now_s(), &self.rules);
@@ -209,10 +211,14 @@ impl Keep {
             Err(error) => Err(error),
         };
         match is_remembered {
-            Ok(()) => told.unwritten.clear(),
-            // The disk may be full: files go all the same.
+            Ok(()) => {
+                told.unwritten.clear();
+                true
+            }
+            // The disk may be full: files go all the same, by what this process knows. Else it would stay full.
             Err(error) => {
                 self.warn(&mut told.unwritten, "which replicas are there cannot be written down", &error);
+                false
             }
         }
     }
@@ -358,4 +364,41 @@ enum Step {
     Removed,
     Nothing,
     Held(String, Hold),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intake::tests::Place;
+    use crate::keep::Seen;
+
+    #[test]
+    fn a_look_that_cannot_be_written_down_says_so_and_is_done_again() {
+        let place = Place::new();
+        let log = Arc::new(Log::new(&place.0));
+        let registry = Arc::<Registry>::default();
+        let keep = Keep {
+            name: "r".to_owned(),
+            root: Anchor::of(&place.0).unwrap(),
+            log,
+            calls: registry.calls(),
+            registry,
+            rules: Rules { remember: Duration::from_hours(1), ..Rules::default() },
+            archived: None,
+            memory: Mutex::default(),
+            removing: Mutex::default(),
+            removed: AtomicU64::default(),
+        };
+        let (key, name) = ("k".to_owned(), "n".to_owned());
+        let seen = Seen { key, name, connection: 1, began: 0, now_in: 0, comes_again: true };
+        lock(&keep.memory).see(&[seen], now_s(), &keep.rules);
+        // Something that nothing can be written into, whoever asks.
+        let obstacle = place.0.join("replicas.toml.new");
+        std::fs::create_dir(&obstacle).unwrap();
+        let mut told = Told::default();
+        assert!(!keep.look(&mut told) && !told.unwritten.is_empty());
+        std::fs::remove_dir(&obstacle).unwrap();
+        assert!(keep.look(&mut told) && told.unwritten.is_empty());
+        assert!(std::fs::read_to_string(place.0.join("replicas.toml")).unwrap().contains("key = \"k\""));
+    }
 }

@@ -57,8 +57,9 @@ struct Row {
     seen_s: u64,
 }
 
-/// The replicas that were there before, into `memory`. What cannot be read is one replica that lacks everything: it is forgotten in its
-/// time, and until then nothing goes.
+/// The replicas that were there before, into `memory`. The time that the relay itself was away does not count: no replica could come
+/// meanwhile. So the one that was there last is taken for there now, and the others for as long gone before it as they were. What cannot
+/// be read is one replica that lacks everything: it is forgotten in its time, and until then nothing goes.
 pub(crate) fn recall(log: &Log, memory: &mut Memory, now_s: u64) -> io::Result<()> {
     let path = log.root().join(REPLICAS);
     let read = match fs::read_to_string(&path) {
@@ -68,9 +69,11 @@ pub(crate) fn recall(log: &Log, memory: &mut Memory, now_s: u64) -> io::Result<(
     };
     match read {
         Ok(replicas) => {
+            let last_s = replicas.replica.iter().map(|row| row.seen_s).max().unwrap_or_default();
+            let away_s = now_s.saturating_sub(last_s);
             for row in replicas.replica {
                 let first = row.has.map_or(0, |has| has.next_in(log));
-                memory.recall(row.key, row.name, (first, row.seen_s));
+                memory.recall(row.key, row.name, (first, row.seen_s.saturating_add(away_s)));
             }
             Ok(())
         }

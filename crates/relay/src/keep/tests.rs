@@ -44,6 +44,7 @@ fn push(log: &Log, folder: &Arc<Folder>, name: &str) {
         folder: folder.clone(),
         format: FormatDescription { server_version: "9.7.4".into(), created: 0, checksum: Checksum::Crc32 },
         previous: GtidSet::default(),
+        lost: GtidSet::default(),
         list: Box::default(),
         head_len: 4,
         began: 7,
@@ -162,8 +163,37 @@ fn replicas_are_known_again_after_a_restart() {
         needs,
         [("ahead", 3), ("behind", 0), ("new", 0)].map(|(name, first)| (name.to_owned(), first))
     );
-    memory.see(&[], 6000 + 3601, &rules);
+    memory.see(&[], 6100 + 3600, &rules);
+    assert_eq!(memory.needs().len(), 3);
+    memory.see(&[], 6100 + 3601, &rules);
     assert_eq!(memory.needs(), []);
+}
+
+/// Longer than replicas are remembered: they could not come meanwhile, and need their files when the relay is back.
+#[test]
+fn the_time_that_the_relay_was_away_does_not_count() {
+    let place = Place::new();
+    let rules = Rules { remember: Duration::from_hours(1), ..Rules::default() };
+    let log = log(&place.0, &[3]);
+    let mut memory = Memory::default();
+    memory.see(&[seen("early", 1, 1)], 6000, &rules);
+    memory.see(&[seen("late", 2, 2)], 7200, &rules);
+    state::remember(&log, &state::text_of(&log, &memory).unwrap()).unwrap();
+    let mut memory = Memory::default();
+    let back = 7200 + 100_000;
+    state::recall(&log, &mut memory, back).unwrap();
+    memory.see(&[], back, &rules);
+    assert_eq!(memory.needs().len(), 2);
+    // The first one was gone for 20 minutes before.
+    memory.see(&[], back + 2400, &rules);
+    assert_eq!(memory.needs().len(), 2);
+    memory.see(&[], back + 2401, &rules);
+    assert_eq!(memory.needs().iter().map(|needs| &*needs.name).collect::<Vec<_>>(), ["late"]);
+    // The clock was set back.
+    let mut memory = Memory::default();
+    state::recall(&log, &mut memory, 10).unwrap();
+    memory.see(&[], 10, &rules);
+    assert_eq!(memory.needs().len(), 2);
 }
 
 #[test]

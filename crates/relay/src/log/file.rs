@@ -12,6 +12,7 @@ use delphinus_wire::binlog::{FormatDescription, MariaDbGtid};
 use delphinus_wire::gtid::GtidSet;
 
 use super::Folder;
+use super::lost::remove_lost;
 
 /// In place of the number of readers: the file was purged.
 const GONE: u32 = u32::MAX;
@@ -29,6 +30,8 @@ pub struct LogFile {
     pub format: FormatDescription,
     /// All groups before it, as its PREVIOUS_GTIDS or GTID_LIST says.
     pub previous: GtidSet,
+    /// MySQL: groups of those that no file before it has.
+    pub lost: GtidSet,
     /// MariaDB: of each server in each domain the last group before it, the latest of a domain last.
     pub list: Box<[MariaDbGtid]>,
     /// Bytes from the file's begin to the end of PREVIOUS_GTIDS or GTID_LIST: its head.
@@ -125,7 +128,7 @@ impl LogFile {
     pub(super) fn remove(&self) -> io::Result<()> {
         match std::fs::remove_file(self.path()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+            _ => remove_lost(&self.path()),
         }
     }
 }

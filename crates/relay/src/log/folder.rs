@@ -3,6 +3,7 @@
 //! Names of files come again: after RESET BINARY LOGS, and with another primary. So a folder is for one server and one history: the
 //! time and the PREVIOUS_GTIDS of the first file that was taken from it are kept in a file beside the logs, `source.toml`.
 
+use std::borrow::Cow;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -67,6 +68,11 @@ impl Folder {
         sync_folder(&path)?;
         sync_folder(root)?;
         Ok(Self { number, path, source })
+    }
+
+    /// What it is called: `000001-327eb417-e7d4-11f1-aece-02fc00000001`.
+    pub fn name(&self) -> Cow<'_, str> {
+        self.path.file_name().unwrap_or_default().to_string_lossy()
     }
 
     /// Removes it, if there is no log in it. What others have put there stays, and the folder with it.

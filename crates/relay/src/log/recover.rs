@@ -16,6 +16,7 @@ use thiserror::Error;
 use super::aside;
 use super::folder::sync_folder;
 use super::head::read_head_of;
+use super::lost::read_lost;
 use super::scan::scan;
 use super::{Executed, Folder, Log, LogFile, Position};
 
@@ -197,6 +198,7 @@ fn files(log: &Log, folder: &Arc<Folder>, is_last: bool) -> Result<Vec<Arc<LogFi
             folder: folder.clone(),
             format: head.format,
             previous: head.previous,
+            lost: at(&path, read_lost(&path))?,
             list: head.list.into(),
             head_len: head.len,
             began: head.began,

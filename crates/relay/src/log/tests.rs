@@ -42,6 +42,7 @@ fn file(log: &Log, folder: &Arc<Folder>, name: &str, previous: &str) -> Arc<LogF
         folder: folder.clone(),
         format: FormatDescription { server_version: "9.7.4".into(), created: 0, checksum: Checksum::Crc32 },
         previous: GtidSet::parse(previous).unwrap(),
+        lost: GtidSet::default(),
         list: Box::default(),
         head_len: 4,
         began: 7,
@@ -103,6 +104,45 @@ fn a_replica_begins_with_the_last_file_before_which_it_needs_nothing() {
         assert_eq!(start, first, "{executed}");
     }
     assert_eq!(log.purged().to_string(), format!("{A}:1-5"));
+}
+
+#[test]
+fn a_log_is_behind_until_it_has_what_the_source_had() {
+    let log = Log::new(Path::new("/nowhere"));
+    assert!(log.is_behind(), "nothing is received");
+    let set = |text: &str| GtidSet::parse(text).unwrap();
+    log.expect(Some((set(&format!("{A}:1-5")), Vec::new())));
+    assert!(log.is_behind());
+    log.learn(|executed| executed.merge(&set(&format!("{A}:1-7")), &[]));
+    assert!(!log.is_behind());
+    log.expect(None);
+    assert!(log.is_behind());
+    // MariaDB: by server, since positions alone do not tell histories apart.
+    let log = Log::new(Path::new("/nowhere"));
+    let list = [(1, 7), (2, 9)].map(|(server_id, sequence)| MariaDbGtid { domain: 0, server_id, sequence });
+    log.expect(Some((set("0-2-9"), list.to_vec())));
+    log.learn(|executed| executed.merge(&set("0-2-9"), &list[1..]));
+    assert!(log.is_behind());
+    log.learn(|executed| executed.merge(&set("0-2-9"), &list));
+    assert!(!log.is_behind());
+}
+
+#[test]
+fn a_name_that_several_sources_have_names_no_file() {
+    let place = place("names");
+    let log = Log::new(&place.0);
+    let folders = [folder(&place.0, 1), folder(&place.0, 2)];
+    for (at, name) in [(0, "binlog.000001"), (0, "binlog.000002"), (1, "binlog.000002")] {
+        file(&log, &folders[at], name, "");
+    }
+    let only = |name: &str| log.only_named(name).map(|file| file.ordinal);
+    assert_eq!(only("binlog.000001"), Ok(0));
+    let several = only("binlog.000002").unwrap_err();
+    let both = [1, 2].map(|number| format!("00000{number}-{A}/binlog.000002"));
+    assert!(both.iter().all(|one| several.contains(one)), "{several}");
+    assert_eq!(both.map(|one| only(&one)), [Ok(1), Ok(2)]);
+    assert!(only("binlog.000003").is_err() && only(&format!("000002-{A}/binlog.000001")).is_err());
+    assert_eq!(log.named("binlog.000002").len(), 2);
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub(crate) struct Asked {
     pub(crate) unwanted: Unwanted,
     /// MariaDB: `gtid_strict_mode`.
     pub(crate) is_strict: bool,
+    /// MariaDB: `gtid_ignore_duplicates`. It may have got from elsewhere what the log does not have yet.
+    pub(crate) ignores_duplicates: bool,
     /// The checksum of the first event, which comes before the log says what checksums it has; `None`: it does not know checksums.
     pub(crate) checksum: Option<Checksum>,
     /// It is a relay that keeps files byte for byte: in a stream by position no file of another source may follow.
@@ -139,6 +141,7 @@ impl Asked {
                 marked: variables.get(SKIP_REPLICATION).is_some(),
             },
             is_strict: variables.get("slave_gtid_strict_mode") == Some("1"),
+            ignores_duplicates: variables.get("slave_gtid_ignore_duplicates") == Some("1"),
             checksum: checksum
                 .map(|text| if text.eq_ignore_ascii_case("crc32") { Checksum::Crc32 } else { Checksum::Off }),
             is_relay: variables.get(RELAY).is_some(),
@@ -153,6 +156,25 @@ impl Asked {
     pub(crate) fn ends_before(&self, file: &LogFile, next: &LogFile) -> bool {
         let is_of_another = file.folder.number != next.folder.number;
         self.is_relay && is_of_another && matches!(self.from, From::Place(..))
+    }
+}
+
+#[cfg(test)]
+impl Asked {
+    /// What a replica asks for that wants nothing else than the log.
+    pub(crate) fn plain(from: From) -> Self {
+        Self {
+            from,
+            server_id: 7,
+            heartbeat: None,
+            form: HeartbeatForm::V2,
+            unwanted: Unwanted::default(),
+            is_strict: true,
+            ignores_duplicates: false,
+            checksum: Some(Checksum::Crc32),
+            is_relay: false,
+            ends: false,
+        }
     }
 }
 

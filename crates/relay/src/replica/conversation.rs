@@ -338,6 +338,7 @@ impl Conversation<'_> {
         if payload.first() == Some(&COM_REGISTER_SLAVE) {
             match Register::parse(payload) {
                 Ok(register) => {
+                    self.login.who.is_registered = true;
                     let host = String::from_utf8_lossy(register.host).into_owned();
                     if !host.is_empty() {
                         self.login.who.reports = format!("{host}:{}", register.port);

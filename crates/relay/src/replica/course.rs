@@ -83,6 +83,8 @@ pub(crate) struct Head<'a> {
     pub(crate) is_first: bool,
     /// Of its events.
     pub(crate) checksum: Checksum,
+    /// What the file says is before it.
+    pub(crate) previous: &'a GtidSet,
 }
 
 impl Course {
@@ -149,7 +151,10 @@ impl Course {
         let position = if is_inside { head.from } else { 4 };
         self.make(out, |scratch, course| made::fake_rotate(scratch, course.spot(position), course.checksum));
         self.scratch.clear();
-        let kind = (head.is_first && (is_inside || self.filter.is_by_gtid()), is_inside);
+        // A source that was started with this file says so there: a replica then drops temporary tables, and what was open. Who has
+        // something of the file had that already.
+        let has_some = || is_inside || self.filter.may_pass_over(head.previous);
+        let kind = (head.is_first && has_some(), is_inside);
         made::format_description(&mut self.scratch, format, kind).map_err(unreadable)?;
         self.put_scratch(out);
         self.checksum = head.checksum;

@@ -29,7 +29,8 @@ const LONGEST_HEAD: u64 = 64 << 20;
 const LONGEST_GTID: usize = 1 << 20;
 /// Buffers that wait for their next user, on each thread.
 const SPARE: usize = 8;
-/// A replica that has more than the log gets so long until the log has it, too: a relay may be behind its source.
+/// A replica that has more than the log gets so long until the log has it, too: a relay may be behind its source. After that it is told
+/// to come again, or, where the log is as far as the source was, that it has too much.
 const CATCH_UP: Duration = Duration::from_secs(10);
 /// Between two looks whether the log has what a replica has: at first, and at last.
 const SOONEST_LOOK: Duration = Duration::from_millis(20);
@@ -57,6 +58,8 @@ pub(crate) struct Ground {
     pub(crate) log: Arc<Log>,
     /// Told when the log has grown.
     pub(crate) grown: Rc<Notify>,
+    /// `CATCH_UP`, but in tests.
+    catch_up: Duration,
     spare: std::cell::RefCell<Vec<Buffers>>,
 }
 
@@ -69,7 +72,7 @@ struct Buffers {
 
 impl Ground {
     pub(crate) fn new(log: Arc<Log>) -> Self {
-        Self { log, grown: Rc::default(), spare: std::cell::RefCell::default() }
+        Self { log, grown: Rc::default(), catch_up: CATCH_UP, spare: std::cell::RefCell::default() }
     }
 
     fn take(&self) -> Buffers {
@@ -198,11 +201,19 @@ fn head_of(reader: &Reader) -> io::Result<Vec<u8>> {
 impl Dump<'_> {
     async fn run(&mut self, from: u64, doubt: &Doubt) -> Result<End, Stop> {
         self.begin_file(from, true).await?;
+        // Before the look at all of it: a domain that begins in between is looked at twice, and not never.
+        let mut rest = doubt.rest(&self.ground.log);
         self.settle(doubt).await?;
         loop {
             let file = self.reader.file().clone();
             let limit = self.ground.log.limit(&file);
             if self.at < limit.offset() {
+                // What is before the limit is in what the log has.
+                if rest.has_begun(&self.ground.log) {
+                    let left = rest.rest(&self.ground.log);
+                    self.settle(&rest).await?;
+                    rest = left;
+                }
                 self.send_piece(limit.offset()).await?;
                 // Others of this thread have their turn: a socket that takes everything does not wait.
                 rt::yield_now().await;
@@ -235,9 +246,10 @@ impl Dump<'_> {
             rt::yield_now().await;
             let Some(fatal) = doubt.of(&self.ground.log) else { return Ok(()) };
             let now = rt::now();
-            let until = (now + pause).min(began + CATCH_UP);
+            let until = (now + pause).min(began + self.ground.catch_up);
             if until <= now {
-                return Err(fatal.into());
+                let is_behind = self.ground.log.is_behind();
+                return Err(if is_behind { fatal.while_behind() } else { fatal }.into());
             }
             self.rest_until(until, &mut told).await?;
             pause = (pause * 2).min(LATEST_LOOK);
@@ -297,7 +309,14 @@ impl Dump<'_> {
         }
         let mut buffers = self.take_buffers();
         buffers.out.clear();
-        let head = Head { name: &file.name, bytes: &head, from, is_first, checksum: file.format.checksum };
+        let head = Head {
+            name: &file.name,
+            bytes: &head,
+            from,
+            is_first,
+            checksum: file.format.checksum,
+            previous: &file.previous,
+        };
         self.course.begin(&mut buffers.out, head)?;
         let written = self.send(&buffers.out).await;
         self.buffers = Some(buffers);
@@ -439,7 +458,81 @@ async fn read(
 
 #[cfg(test)]
 mod tests {
+    use delphinus_wire::binlog::{Checksum, MariaDbGtid};
+    use delphinus_wire::gtid::GtidPosition;
+
+    use super::super::asked::From;
+    use super::super::registry::{Registry, Who};
     use super::*;
+    use crate::intake::tests::Place;
+    use crate::intake::tests::histories::run;
+    use crate::intake::tests::mariadb;
+    use crate::intake::{Files, Start, Writer};
+    use crate::log::Flavor;
+
+    fn gtid(domain: u32, server_id: u32, sequence: u64) -> MariaDbGtid {
+        MariaDbGtid { domain, server_id, sequence }
+    }
+
+    /// How serving a MariaDB replica at this position ends, if these groups come when it has been sent all that there was.
+    fn end_of(position: &str, groups: &[MariaDbGtid], is_receiving: bool) -> Option<End> {
+        let place = Place::new();
+        let log = Arc::new(Log::new(&place.0));
+        let mut writer = Writer::new(log.clone(), Files);
+        let mut source = mariadb::Stream::new("m.000001", gtid(0, 1, 4));
+        source.group(gtid(0, 1, 5));
+        writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
+        run(&mut writer, &source.sent).unwrap();
+        // As when the source was connected.
+        let goal = is_receiving.then(|| (log.executed(), vec![gtid(0, 1, 5)]));
+        log.expect(goal);
+        let position = From::Position(GtidPosition::parse(position).unwrap());
+        let asked = Asked { checksum: Some(Checksum::Off), ..Asked::plain(position) };
+        rt::block_on(async {
+            let ground = Ground { catch_up: Duration::from_millis(50), ..Ground::new(log.clone()) };
+            let (mut own, _replica) = Stream::pair().unwrap();
+            let entry = Arc::<Registry>::default().enter(1, Who::default());
+            let mut serving = std::pin::pin!(serve(&ground, &mut own, &entry, (asked, 98)));
+            let soon = Duration::from_millis(100);
+            if let Some(end) = rt::timeout(soon, &mut serving).await {
+                return Some(end.unwrap());
+            }
+            source.sent.clear();
+            for group in groups {
+                source.group(*group);
+            }
+            run(&mut writer, &source.sent).unwrap();
+            ground.grown.notify_waiters();
+            rt::timeout(4 * soon, serving).await.map(|end| end.unwrap())
+        })
+        .unwrap()
+    }
+
+    /// In a domain that the log does not have any place is taken. When the domain begins, and the place is not there, the replica would
+    /// wait for it, and get nothing of the domain.
+    #[test]
+    fn a_domain_that_begins_without_the_place_of_a_replica_ends_it() {
+        let begins = [gtid(4, 1, 1), gtid(4, 1, 2)];
+        let end = end_of("0-1-5,4-4-4", &begins, true);
+        assert!(
+            matches!(&end, Some(End::Refused(Fatal::NotInLog(place), _)) if *place == gtid(4, 4, 4)),
+            "{end:?}"
+        );
+        let has = end_of("0-1-5,4-1-2", &begins, true);
+        assert!(has.is_none(), "{has:?}");
+        let other = end_of("0-1-5,4-4-4", &[gtid(5, 1, 1)], true);
+        assert!(other.is_none(), "{other:?}");
+        let none = end_of("0-1-5", &begins, true);
+        assert!(none.is_none(), "{none:?}");
+    }
+
+    #[test]
+    fn a_replica_that_is_ahead_of_a_relay_that_lags_comes_again() {
+        let final_end = end_of("0-1-9", &[], true);
+        assert!(matches!(&final_end, Some(End::Refused(Fatal::NotInLog(_), _))), "{final_end:?}");
+        let passing = end_of("0-1-9", &[], false);
+        assert!(matches!(&passing, Some(End::Refused(fatal, _)) if fatal.is_passing()), "{passing:?}");
+    }
 
     /// A replica that takes nothing has no more than its time, and none once it has come again.
     #[test]

@@ -18,10 +18,14 @@ pub(crate) enum Fatal {
     HasMore(String),
     /// MariaDB: its position is not in the log.
     NotInLog(MariaDbGtid),
+    /// It has what the log does not have, and the log may get that yet; what.
+    Ahead(String),
     /// MariaDB: its position was passed without being met.
     Missing(MariaDbGtid),
     /// There is no file of that name.
     NoSuchFile(String),
+    /// Several sources have had a file of that name; the folders in which they are.
+    Ambiguous(String, String),
     /// The position is beyond the end of the file, or before its first event.
     BadPosition(String, u64),
     /// A transaction has no number, and the replica goes by numbers.
@@ -43,7 +47,16 @@ pub(crate) enum Fatal {
 impl Fatal {
     /// True for what goes away by itself: the replica is to come again.
     pub(crate) fn is_passing(&self) -> bool {
-        matches!(self, Self::Empty)
+        matches!(self, Self::Empty | Self::Ahead(_))
+    }
+
+    /// The same of a log that is not as far as its source: what a replica has more than it is no reason to stop then.
+    pub(crate) fn while_behind(self) -> Self {
+        match self {
+            Self::HasMore(more) => Self::Ahead(more),
+            Self::NotInLog(gtid) => Self::Ahead(gtid.to_string()),
+            other => other,
+        }
     }
 }
 
@@ -70,6 +83,12 @@ impl fmt::Display for Fatal {
                 "Error: connecting slave requested to start from GTID {gtid}, which is not in the master's binlog. The relay has \
                  no such transaction: the replica was written to, or follows another source"
             ),
+            Self::Ahead(more) => write!(
+                f,
+                "The replica is ahead of the relay, which does not receive, or is behind its source, and does not have yet: {}. The replica is \
+                 served when the relay has it; SHOW RELAY STATUS there says what it does",
+                Short(more)
+            ),
             Self::Missing(gtid) => write!(
                 f,
                 "The binlog on the master is missing the GTID {gtid} requested by the slave (even though a subsequent sequence \
@@ -78,6 +97,13 @@ impl fmt::Display for Fatal {
             Self::NoSuchFile(name) => {
                 write!(f, "Could not find first log file name in binary log index file. The relay has no file '{}'", Short(name))
             }
+            Self::Ambiguous(name, folders) => write!(
+                f,
+                "Could not find out which file is meant. The relay has files '{}' of several sources, in its folders {}: connect by \
+                 GTID. A program may ask for 'FOLDER/NAME'",
+                Short(name),
+                Short(folders)
+            ),
             Self::BadPosition(name, position) => {
                 write!(f, "Client requested source to start replication from position > file size. The relay has no group at {}:{position}", Short(name))
             }
@@ -114,12 +140,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_replica_that_is_only_ahead_comes_again() {
+        let gtid = MariaDbGtid { domain: 0, server_id: 1, sequence: 7 };
+        for fatal in [Fatal::HasMore("0-1-7".to_owned()), Fatal::NotInLog(gtid)] {
+            assert!(!fatal.is_passing());
+            let passing = fatal.while_behind();
+            assert!(passing.is_passing() && passing.to_string().contains("0-1-7"), "{passing}");
+        }
+        assert_eq!(Fatal::OtherFamily.while_behind(), Fatal::OtherFamily);
+    }
+
+    #[test]
     fn what_a_replica_has_sent_does_not_fill_the_log() {
         let long = || "9".repeat(16 << 20);
         let all = [
             Fatal::Purged(long()),
             Fatal::HasMore(long()),
+            Fatal::Ahead(long()),
             Fatal::NoSuchFile(long()),
+            Fatal::Ambiguous(long(), "000001-a, 000002-a".to_owned()),
             Fatal::BadPosition(long(), 4),
             Fatal::Unreadable(long()),
         ];

@@ -103,12 +103,13 @@ impl Filter {
         }
     }
 
-    /// True if the replica goes by GTID, and has something.
-    pub(crate) fn is_by_gtid(&self) -> bool {
-        match self {
-            Self::Nothing(_) => false,
-            Self::MySql(has) => !has.is_empty(),
-            Self::MariaDb(reached) => reached.position.iter().next().is_some(),
+    /// True if the replica may have groups of the file that is sent next, before which is `previous`: it is not at the file's begin.
+    pub(crate) fn may_pass_over(&self, previous: &GtidSet) -> bool {
+        match (self, previous) {
+            (Self::Nothing(_), _) => false,
+            (Self::MySql(has), GtidSet::MySql(previous)) => !has.without(previous).is_empty(),
+            (Self::MySql(has), GtidSet::MariaDb(_)) => !has.is_empty(),
+            (Self::MariaDb(reached), _) => !reached.before.is_empty(),
         }
     }
 
@@ -198,6 +199,22 @@ mod tests {
         // At the beginning of the file: nothing is left out in that domain.
         let mut filter = Filter::mariadb(position, &[gtid(0, 1, 9), gtid(0, 2, 6), gtid(5, 1, 1)], true);
         assert_eq!(passing(&mut filter, &[gtid(0, 2, 7), gtid(5, 1, 2)]).unwrap(), ["0-2-7", "5-1-2"]);
+    }
+
+    #[test]
+    fn who_is_at_the_begin_of_a_file_passes_nothing_over() {
+        let previous = GtidSet::MySql(mysql(&format!("{UUID}:1-5")));
+        let may = |has: &str| Filter::MySql(mysql(has)).may_pass_over(&previous);
+        assert!(!may("") && !may(&format!("{UUID}:1-5")));
+        assert!(may(&format!("{UUID}:1-6")));
+        let may = |position: &str| {
+            let position = GtidPosition::parse(position).unwrap();
+            Filter::mariadb(position, &[gtid(0, 1, 4), gtid(0, 2, 5)], true)
+                .may_pass_over(&GtidSet::default())
+        };
+        assert!(!may("") && !may("0-2-5"));
+        assert!(may("0-2-6") && may("0-2-5,7-1-1"));
+        assert!(!Filter::Nothing(None).may_pass_over(&previous));
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub(super) enum Doubt {
     None,
     /// MySQL: of the source with this uuid.
     Set(GtidIntervals, String),
-    Position(GtidPosition),
+    /// MariaDB; and whether it ignores duplicates.
+    Position(GtidPosition, bool),
 }
 
 impl Doubt {
@@ -36,8 +37,27 @@ impl Doubt {
         match self {
             Self::None => None,
             Self::Set(has, source) => start::more_than(has, &log.executed(), source).map(Fatal::HasMore),
-            Self::Position(position) => start::not_in_log(position, &log.state()).map(Fatal::NotInLog),
+            Self::Position(position, ignores_duplicates) => log
+                .look(|executed, state| start::not_in_log(position, (executed, state), *ignores_duplicates))
+                .map(Fatal::NotInLog),
         }
+    }
+
+    /// What is left of it while the replica is served: MariaDB's places in domains of which the log has nothing. Each is looked at
+    /// when its domain begins: one that is not there then would have all of the domain left out.
+    pub(super) fn rest(&self, log: &Log) -> Self {
+        let Self::Position(position, ignores_duplicates) = self else { return Self::None };
+        let mut rest = GtidPosition::default();
+        log.look(|_, state| {
+            position.iter().filter(|own| !state.has_domain(own.domain)).for_each(|own| rest.insert(own));
+        });
+        if rest.iter().next().is_some() { Self::Position(rest, *ignores_duplicates) } else { Self::None }
+    }
+
+    /// True if the log has something of a domain of these places.
+    pub(super) fn has_begun(&self, log: &Log) -> bool {
+        let Self::Position(position, _) = self else { return false };
+        log.look(|_, state| position.iter().any(|own| state.has_domain(own.domain)))
     }
 }
 
@@ -47,7 +67,7 @@ pub(super) fn find_place(log: &Log, asked: &Asked) -> Result<Place, Fatal> {
     let Some(first) = files.first() else { return Err(Fatal::Empty) };
     let flavor = first.folder.source.flavor;
     match &asked.from {
-        From::Place(name, position) => at_place(log, name, *position),
+        From::Place(name, position) => at_place(log, asked, (name, *position)),
         From::Set(_) if flavor == Flavor::MariaDb => Err(Fatal::OtherFamily),
         From::Position(_) if flavor == Flavor::MySql => Err(Fatal::OtherFamily),
         From::Set(has) => {
@@ -61,7 +81,7 @@ pub(super) fn find_place(log: &Log, asked: &Asked) -> Result<Place, Fatal> {
             let seen: Vec<_> = files.iter().filter(|file| log.limit(file).offset() > 0).cloned().collect();
             let file = seen[start::of_mariadb(position, &seen, |file| &file.list)?].clone();
             let filter = Filter::mariadb(position.clone(), &file.list, asked.is_strict);
-            let doubt = Doubt::Position(position.clone());
+            let doubt = Doubt::Position(position.clone(), asked.ignores_duplicates);
             Ok(Place { from: file.head_len, file, filter, doubt })
         }
     }
@@ -72,26 +92,50 @@ fn newest(log: &Log) -> Option<Arc<LogFile>> {
     log.file(log.end()?.ordinal)
 }
 
-fn at_place(log: &Log, name: &str, position: u64) -> Result<Place, Fatal> {
-    let file = if name.is_empty() { log.files().first().cloned() } else { log.by_name(name) };
-    let file = file.ok_or_else(|| Fatal::NoSuchFile(name.to_owned()))?;
-    let limit = log.limit(&file).offset();
-    if position < 4 || position > limit {
-        return Err(Fatal::BadPosition(file.name.to_string(), position));
+/// Names of files come again with another source. A relay compares what it has of the file first, and goes by GTID where that differs. Of
+/// a replica nothing is known but its place.
+fn at_place(log: &Log, asked: &Asked, (name, position): (&str, u64)) -> Result<Place, Fatal> {
+    let mut named =
+        if name.is_empty() { log.files().first().cloned().into_iter().collect() } else { log.named(name) };
+    if asked.is_relay {
+        named = named.pop().into_iter().collect();
     }
-    if position <= file.head_len {
-        return Ok(Place { from: file.head_len, file, filter: Filter::Nothing(None), doubt: Doubt::None });
+    if named.is_empty() {
+        return Err(Fatal::NoSuchFile(name.to_owned()));
     }
-    if position < limit {
-        // Something in the middle of an event looks like one only by chance: its head says where it ends.
-        let mut head = [0; delphinus_wire::binlog::HEADER_LEN];
-        let reader = file.open().map_err(|error| unreadable(&file, &error))?;
-        let read = reader.read_at(&mut head, position).map_err(|error| unreadable(&file, &error))?;
-        let header = Header::parse(&head[..read]).ok();
-        let ends_there = |header: Header| (position + u64::from(header.size)) as u32 == header.log_pos;
-        if !header.is_some_and(ends_there) {
-            return Err(Fatal::BadPosition(file.name.to_string(), position));
+    let mut found = Vec::new();
+    for file in named {
+        if is_border(log, &file, position)? {
+            found.push(file);
         }
     }
-    Ok(Place { from: position, file, filter: Filter::Nothing(None), doubt: Doubt::None })
+    let file = match &found[..] {
+        [] => return Err(Fatal::BadPosition(name.to_owned(), position)),
+        [file] => file.clone(),
+        several => {
+            let folders: Vec<_> = several.iter().map(|file| file.folder.name()).collect();
+            return Err(Fatal::Ambiguous(name.to_owned(), folders.join(", ")));
+        }
+    };
+    Ok(Place { from: position.max(file.head_len), file, filter: Filter::Nothing(None), doubt: Doubt::None })
 }
+
+/// True if the file has something up to here, and an event can begin here.
+fn is_border(log: &Log, file: &Arc<LogFile>, position: u64) -> Result<bool, Fatal> {
+    let limit = log.limit(file).offset();
+    if position < 4 || position > limit {
+        return Ok(false);
+    }
+    if position <= file.head_len || position == limit {
+        return Ok(true);
+    }
+    // Something in the middle of an event looks like one only by chance: its head says where it ends.
+    let mut head = [0; delphinus_wire::binlog::HEADER_LEN];
+    let reader = file.open().map_err(|error| unreadable(file, &error))?;
+    let read = reader.read_at(&mut head, position).map_err(|error| unreadable(file, &error))?;
+    let header = Header::parse(&head[..read]).ok();
+    Ok(header.is_some_and(|header| (position + u64::from(header.size)) as u32 == header.log_pos))
+}
+
+#[cfg(test)]
+mod tests;

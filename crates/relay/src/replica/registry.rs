@@ -15,7 +15,8 @@ use crate::log::{Log, Position};
 
 /// More replicas than this are not kept between two looks at who has left.
 const MOST_LEFT: usize = 1024;
-/// So long a replica that begins waits until it is written down that it is there. A disk that hangs does not keep it waiting for ever.
+/// So long a replica that begins waits until it is written down that it is there. A disk that hangs, or is full, does not keep it waiting
+/// for ever.
 const NOTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// All replicas of one relay.
@@ -59,6 +60,8 @@ pub(crate) struct Who {
     pub(crate) server_id: u32,
     /// Its `server_uuid`; empty for MariaDB.
     pub(crate) uuid: String,
+    /// It has sent COM_REGISTER_SLAVE, as all replicas of servers do.
+    pub(crate) is_registered: bool,
     /// `report_host:report_port`, where it has said so.
     pub(crate) reports: String,
     /// The connection is encrypted.
@@ -182,7 +185,7 @@ impl Registry {
         self.calls.subscribe()
     }
 
-    /// All replicas that had begun at this call are written down, or cannot be.
+    /// All replicas that had begun at this call are written down.
     pub(crate) fn has_noted(&self, call: u64) {
         self.noted.send_replace(call);
     }
@@ -197,17 +200,22 @@ impl Registry {
     }
 }
 
-/// MySQL's replicas have a uuid. MariaDB's are known by their `server_id`; programs such as `mysqlbinlog` have 0 or 1 there and may
-/// be there several times. Both are the replica's own words: nobody takes the place of one that has logged in as another user.
+impl Who {
+    /// True for programs such as `mysqlbinlog`: they have 0 or 1 as their `server_id`, and may be there several times. MariaDB's
+    /// replicas have 1, too, where nobody has set it, but they register.
+    fn is_program(&self) -> bool {
+        !self.is_registered && self.uuid.is_empty() && self.server_id <= 1
+    }
+}
+
+/// MySQL's replicas have a uuid. MariaDB's are known by their `server_id`. Both are the replica's own words: nobody takes the place of one
+/// that has logged in as another user.
 fn is_same(one: &Who, other: &Who) -> bool {
-    if one.user != other.user {
+    if one.user != other.user || one.is_program() || other.is_program() {
         return false;
     }
     if one.uuid.is_empty() || other.uuid.is_empty() {
-        return one.uuid == other.uuid
-            && one.server_id > 1
-            && one.server_id == other.server_id
-            && one.host == other.host;
+        return one.uuid == other.uuid && one.server_id == other.server_id && one.host == other.host;
     }
     one.uuid == other.uuid
 }
@@ -236,7 +244,7 @@ impl Replica {
     fn seen(&self) -> Option<Seen> {
         let began = self.progress.began.load(Ordering::Relaxed).checked_sub(1)?;
         let Who { user, host, server_id, uuid, .. } = &self.who;
-        let is_program = uuid.is_empty() && *server_id <= 1;
+        let is_program = self.who.is_program();
         let key = match (is_program, uuid.is_empty()) {
             (true, _) => format!("connection {}", self.id),
             (false, true) => format!("{user:?} {server_id}@{host}"),
@@ -316,7 +324,7 @@ impl Entry {
         if rt::timeout(NOTED_WITHIN, written).await.is_none() {
             tracing::warn!(
                 replica.host = %self.replica.who.host, replica.server_id = self.replica.who.server_id,
-                "it is not written down yet that this replica is there: the disk takes very long"
+                "it is not written down yet that this replica is there: the disk takes very long, or refuses it"
             );
         }
     }
@@ -341,7 +349,12 @@ mod tests {
     use super::*;
 
     fn who(server_id: u32, uuid: &str, host: &str) -> Who {
-        Who { server_id, uuid: uuid.to_owned(), host: host.to_owned(), ..Who::default() }
+        let (uuid, host) = (uuid.to_owned(), host.to_owned());
+        Who { server_id, uuid, host, is_registered: true, ..Who::default() }
+    }
+
+    fn program(server_id: u32, host: &str) -> Who {
+        Who { is_registered: false, ..who(server_id, "", host) }
     }
 
     #[test]
@@ -351,7 +364,11 @@ mod tests {
         assert!(!same(who(5, "a-b", "h1"), who(5, "a-c", "h1")));
         assert!(same(who(5, "", "h1"), who(5, "", "h1")));
         assert!(!same(who(5, "", "h1"), who(5, "", "h2")));
-        assert!(!same(who(1, "", "h1"), who(1, "", "h1")), "mysqlbinlog");
+        assert!(same(who(1, "", "h1"), who(1, "", "h1")), "MariaDB's server_id is 1 where nobody has set it");
+        for server_id in [0, 1] {
+            assert!(!same(program(server_id, "h1"), program(server_id, "h1")), "mysqlbinlog");
+            assert!(!same(program(server_id, "h1"), who(server_id, "", "h1")));
+        }
         assert!(!same(who(5, "", "h1"), who(5, "a-b", "h1")));
         for uuid in ["a-b", ""] {
             let other = Who { user: "other".to_owned(), ..who(5, uuid, "h1") };
@@ -408,10 +425,17 @@ mod tests {
 
     #[test]
     fn a_program_that_reads_the_log_is_no_replica_that_comes_again() {
-        let registry = Arc::new(Registry::default());
-        let entry = registry.enter(registry.next_id(), who(1, "", "h1"));
-        entry.replica.reached(Position { ordinal: 0, offset: 4 }, (0, 0, 0));
-        let seen = registry.take_seen();
-        assert_eq!((&*seen[0].key, seen[0].comes_again), ("connection 1", false));
+        for (one, expected) in [
+            (program(1, "h1"), ("connection 1", false)),
+            // Programs of others that keep a number of their own come again.
+            (program(5400, "h1"), ("\"\" 5400@h1", true)),
+            (who(1, "", "h1"), ("\"\" 1@h1", true)),
+        ] {
+            let registry = Arc::new(Registry::default());
+            let entry = registry.enter(registry.next_id(), one);
+            entry.replica.reached(Position { ordinal: 0, offset: 4 }, (0, 0, 0));
+            let seen = registry.take_seen();
+            assert_eq!((&*seen[0].key, seen[0].comes_again), expected);
+        }
     }
 }

@@ -57,9 +57,21 @@ fn has_all_before(position: &GtidPosition, known: &[MariaDbGtid]) -> bool {
 }
 
 /// The first of a MariaDB replica's places that is not in the log: what follows it could never be told. In domains that the log does not
-/// have, any place will do. Servers ask the same, whatever the replica's `gtid_strict_mode` is.
-pub(crate) fn not_in_log(position: &GtidPosition, log: &GtidState) -> Option<MariaDbGtid> {
-    position.iter().find(|own| log.has_domain(own.domain) && !log.has(*own))
+/// have, any place will do; and in all others a larger one than the log's last, if the replica ignores duplicates: it may have got that on
+/// another way. Servers ask the same, whatever the replica's `gtid_strict_mode` is.
+pub(crate) fn not_in_log(
+    position: &GtidPosition,
+    (executed, state): (&GtidSet, &GtidState),
+    ignores_duplicates: bool,
+) -> Option<MariaDbGtid> {
+    let last_of = |domain| match executed {
+        GtidSet::MariaDb(last) => last.last_of(domain),
+        GtidSet::MySql(_) => None,
+    };
+    position.iter().find(|own| {
+        let may_come = || last_of(own.domain).is_some_and(|last| last.sequence < own.sequence);
+        state.has_domain(own.domain) && !state.has(*own) && !(ignores_duplicates && may_come())
+    })
 }
 
 #[cfg(test)]
@@ -122,7 +134,9 @@ mod tests {
     fn a_place_that_is_not_in_the_log_is_named() {
         let position = |text: &str| GtidPosition::parse(text).unwrap();
         let log = GtidState::parse("0-1-20,0-2-30").unwrap();
-        let missing = |text: &str| not_in_log(&position(text), &log).map(|gtid| gtid.to_string());
+        let executed = GtidSet::parse("0-2-30").unwrap();
+        let look = |text: &str, ignores| not_in_log(&position(text), (&executed, &log), ignores);
+        let missing = |text: &str| look(text, false).map(|gtid| gtid.to_string());
         assert_eq!(missing("0-2-30,4-4-4"), None);
         assert_eq!(missing("0-1-7"), None);
         assert_eq!(missing("0-2-31").as_deref(), Some("0-2-31"));
@@ -132,5 +146,8 @@ mod tests {
             "a smaller number than the last, of another server"
         );
         assert_eq!(missing("0-3-7").as_deref(), Some("0-3-7"), "a server that has never written");
+        // It may have got that on another way, and the log gets it, too.
+        assert_eq!((look("0-2-31", true), look("0-3-31", true)), (None, None));
+        assert!(look("0-1-21", true).is_some() && look("0-3-7", true).is_some());
     }
 }

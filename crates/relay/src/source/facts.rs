@@ -4,7 +4,7 @@ use delphinus_wire::binlog::{Checksum, MariaDbGtid};
 use delphinus_wire::gtid::{GtidIntervals, GtidPosition, GtidSet, GtidState};
 
 use super::{Connection, SourceError};
-use crate::log::Flavor;
+use crate::log::{Flavor, Goal};
 use crate::replica::VERSION_COMMENT;
 
 /// What a source says of itself.
@@ -44,6 +44,14 @@ impl Facts {
             facts.has_semi_sync |= !rows.is_empty();
         }
         Ok(facts)
+    }
+
+    /// What is in its log, for `Log::expect`.
+    pub(crate) fn goal(&self) -> Goal {
+        let state =
+            self.logged.as_ref().map(|logged| logged.without(&GtidState::default())).unwrap_or_default();
+        let last = |(domain, server_id, _, sequence)| MariaDbGtid { domain, server_id, sequence };
+        (self.executed.clone(), state.into_iter().map(last).collect())
     }
 
     /// What `set` has and the source has not; `None` if that is nothing.
@@ -164,6 +172,14 @@ mod tests {
             has_semi_sync: false,
             is_relay: false,
         }
+    }
+
+    #[test]
+    fn a_log_has_to_come_as_far_as_the_sources_own() {
+        // What a source has only as a replica, and not in its log, never comes.
+        let (_, list) = facts("0-2-9,7-7-7", Some("0-1-7,0-2-9")).goal();
+        let of = |server_id, sequence| MariaDbGtid { domain: 0, server_id, sequence };
+        assert_eq!(list, [of(1, 7), of(2, 9)]);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! From one file to the next.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use delphinus_wire::Malformed;
 use delphinus_wire::binlog::{Groups, MAGIC};
+use delphinus_wire::gtid::GtidSet;
 
 use super::{Current, Opening, Place, Writer};
 use crate::intake::{Disk, IntakeError};
-use crate::log::{Flavor, Folder, LogFile, Position, SourceId, number_of, read_head};
+use crate::log::{Flavor, Folder, LogFile, Position, SourceId, lost_path, number_of, read_head};
 
 impl<D: Disk> Writer<D> {
     /// What follows is in this file: the one that is open, or the next one.
@@ -66,6 +68,7 @@ impl<D: Disk> Writer<D> {
             }
         };
         let path = folder.path.join(&*opening.name);
+        let lost = self.note_lost(&path, &head.previous)?;
         let handle = self.disk.create(&path).map_err(IntakeError::disk(&path))?;
         let file = Arc::new(LogFile {
             ordinal,
@@ -73,6 +76,7 @@ impl<D: Disk> Writer<D> {
             folder,
             format: head.format,
             previous: head.previous.clone(),
+            lost,
             list: head.list.into(),
             head_len: self.buffer.len() as u64,
             began: opening.began,
@@ -84,6 +88,38 @@ impl<D: Disk> Writer<D> {
         let at = self.buffer.len() as u64;
         self.place = Place::In(Current { file, handle, path, written: 0, at, previous: Some(head.previous) });
         Ok(())
+    }
+
+    /// What the file at `path` says is before it, and the log does not have: durable before the file is there. Nobody can be sent that, and
+    /// replicas that lack it are not to take the log for whole.
+    fn note_lost(&mut self, path: &Path, previous: &GtidSet) -> Result<GtidSet, IntakeError> {
+        if self.log.files().is_empty() {
+            // What is before the first file is known by that.
+            return Ok(GtidSet::default());
+        }
+        let lost = self.log.look(|executed, _| match (previous, executed) {
+            (GtidSet::MySql(previous), GtidSet::MySql(executed)) => {
+                GtidSet::MySql(previous.without(executed))
+            }
+            _ => GtidSet::default(),
+        });
+        if lost.is_empty() {
+            return Ok(lost);
+        }
+        tracing::warn!(
+            file = %path.display(), intervals = lost.parts(),
+            "the source has transactions that it has not sent (gtid_purged): replicas that lack them are refused; SHOW RELAY STATUS has \
+             them in gtid_purged"
+        );
+        let beside = lost_path(path);
+        let text = format!("{lost}\n");
+        let failed = |error| IntakeError::disk(&beside)(error);
+        let handle = self.disk.create(&beside).map_err(failed)?;
+        self.disk.write(&handle, &beside, 0, text.as_bytes()).map_err(failed)?;
+        self.disk.sync(&handle, &beside).map_err(failed)?;
+        let folder = path.parent().unwrap_or(path);
+        self.disk.sync_folder(folder).map_err(IntakeError::disk(folder))?;
+        Ok(lost)
     }
 
     /// Fails where the folder has a file of this name, or had: a relay that is followed may have come to the files of another source.

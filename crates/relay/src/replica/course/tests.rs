@@ -19,6 +19,7 @@ fn asked(is_mariadb: bool) -> Asked {
         form: if is_mariadb { HeartbeatForm::Old } else { HeartbeatForm::V2 },
         unwanted: Unwanted::default(),
         is_strict: true,
+        ignores_duplicates: false,
         checksum: Some(Checksum::Crc32),
         is_relay: false,
         ends: false,
@@ -82,6 +83,7 @@ fn sent(course: &mut Course, file: &File, piece: usize) -> Vec<Vec<u8>> {
         from: file.head_len as u64,
         is_first: true,
         checksum: Checksum::Crc32,
+        previous: &GtidSet::default(),
     };
     course.begin(&mut out, head).unwrap();
     let (mut at, mut wanted) = (file.head_len, piece);
@@ -164,6 +166,27 @@ fn groups_that_a_mysql_replica_has_are_left_out_and_it_is_told_where_it_is() {
     assert_eq!(kinds(&sent(&mut course, &file, 64)).last(), Some(&Kind::HEARTBEAT));
 }
 
+/// A replica that comes again at the begin of the file with which its source was started has to hear of that.
+#[test]
+fn the_start_of_the_source_is_told_to_who_has_nothing_of_the_file() {
+    let mut file = File::new((Kind::PREVIOUS_GTIDS, &[0; 8]));
+    file.mysql_group(6, 40);
+    let set =
+        |has: &str| GtidIntervals::parse(&format!("09090909-0909-0909-0909-090909090909:{has}")).unwrap();
+    let previous = GtidSet::MySql(set("1-5"));
+    for (has, expected) in [("1-5", 7), ("1-6", 0)] {
+        let mut course = Course::new(asked(false), Filter::MySql(set(has)), 99);
+        let mut out = Vec::new();
+        let (bytes, from) = (&file.bytes[4..file.head_len], file.head_len as u64);
+        let (is_first, checksum, previous) = (true, Checksum::Crc32, &previous);
+        course.begin(&mut out, Head { name: NAME, bytes, from, is_first, checksum, previous }).unwrap();
+        let events = events(&out);
+        let event = Event::parse(&events[1], Checksum::Crc32).unwrap();
+        let format = delphinus_wire::binlog::FormatDescription::parse(event.body).unwrap();
+        assert_eq!(format.created, expected, "{has}");
+    }
+}
+
 #[test]
 fn mariadb_replicas_are_told_with_a_gtid_list_and_may_leave_more_out() {
     let mut list = Vec::new();
@@ -233,8 +256,9 @@ fn one_who_begins_inside_of_a_file_is_at_no_position_in_its_head() {
         Course::new(Asked { checksum: Some(Checksum::Off), ..asked(false) }, Filter::Nothing(None), 99);
     let from = file.bytes.len() as u64;
     let bytes = &file.bytes[4..file.head_len];
+    let (is_first, previous) = (true, &GtidSet::default());
     course
-        .begin(&mut out, Head { name: NAME, bytes, from, is_first: true, checksum: Checksum::Crc32 })
+        .begin(&mut out, Head { name: NAME, bytes, from, is_first, checksum: Checksum::Crc32, previous })
         .unwrap();
     // The first one is in the checksum that was asked for: none.
     let frame = parse_header(&out).unwrap();

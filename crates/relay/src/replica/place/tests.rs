@@ -1,0 +1,93 @@
+//! Logs of one and of several sources, and where replicas begin in them.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use delphinus_wire::binlog::Checksum;
+
+use super::*;
+use crate::intake::tests::Place as Root;
+use crate::intake::tests::histories::run;
+use crate::intake::tests::stream::{GroupKind, Source, UUID};
+use crate::intake::{Files, Start, Writer};
+
+fn start(identity: &str) -> Start {
+    Start::New(Flavor::MySql, identity.to_owned())
+}
+
+/// The ordinal of the file, and where in it the replica begins.
+fn found(log: &Log, asked: &Asked) -> Result<(u32, u64), Fatal> {
+    find_place(log, asked).map(|place| (place.file.ordinal, place.from))
+}
+
+/// `SET GLOBAL gtid_purged` on the source, which begins a new file: no file has these transactions.
+#[test]
+fn who_lacks_what_the_source_has_lost_between_two_files_is_refused() {
+    let one: &[GroupKind] = &[GroupKind::Ddl];
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    writer.start(start(UUID), Checksum::Crc32).unwrap();
+    run(&mut writer, &Source::new(&[one], Checksum::Crc32).sends(0, 4, true)).unwrap();
+    let after = Source::after(1000, &[&[], one, one], Checksum::Crc32);
+    run(&mut writer, &after.sends(1, 4, true)).unwrap();
+    drop(writer);
+    let set = |numbers: &str| {
+        let text = if numbers.is_empty() { String::new() } else { format!("{UUID}:{numbers}") };
+        Asked::plain(From::Set(GtidIntervals::parse(&text).unwrap()))
+    };
+    let look = |log: &Log| {
+        assert_eq!(log.purged().to_string(), format!("{UUID}:2-1000"));
+        for (has, lacks) in [("", "2-1000"), ("1", "2-1000"), ("1-900", "901-1000")] {
+            assert_eq!(found(log, &set(has)), Err(Fatal::Purged(format!("{UUID}:{lacks}"))), "{has}");
+        }
+        for (has, ordinal) in [("2-1000", 0), ("1-1000", 1), ("1-1001", 2), ("1-1002", 2)] {
+            assert_eq!(found(log, &set(has)).map(|(ordinal, _)| ordinal), Ok(ordinal), "{has}");
+        }
+    };
+    look(&log);
+    // A process that starts anew knows it, too.
+    let beside = crate::log::lost_path(&log.files()[1].path());
+    assert!(beside.exists());
+    drop(log);
+    let log = crate::log::recover(&root.0).unwrap().log;
+    look(&log);
+    assert_eq!(log.purge(1, false).0.len(), 1);
+    assert_eq!(log.purged().to_string(), format!("{UUID}:1-1000"));
+    assert_eq!(log.purge(2, false).0.len(), 1);
+    assert!(!beside.exists(), "it goes with its file");
+}
+
+#[test]
+fn a_place_in_a_file_of_which_there_are_two_is_not_guessed() {
+    let one: &[GroupKind] = &[GroupKind::Ddl];
+    let first = Source::new(&[one, one], Checksum::Crc32);
+    let second = Source::after(1, &[&[GroupKind::Ddl, GroupKind::Ddl]], Checksum::Crc32);
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    for (identity, source) in [(UUID, &first), ("327eb417-e7d4-11f1-aece-02fc00000002", &second)] {
+        writer.stop().unwrap();
+        writer.start(start(identity), Checksum::Crc32).unwrap();
+        run(&mut writer, &source.sends(0, 4, true)).unwrap();
+    }
+    let at = |name: &str, position: usize| Asked::plain(From::Place(name.to_owned(), position as u64));
+    let head_of = |ordinal| log.file(ordinal).unwrap().head_len;
+    assert_eq!(found(&log, &at("binlog.000002", 4)), Ok((1, head_of(1))));
+    let unclear = found(&log, &at("binlog.000001", 4));
+    assert!(
+        matches!(&unclear, Err(Fatal::Ambiguous(_, folders)) if folders.contains("000002-")),
+        "{unclear:?}"
+    );
+    // Where each of them has its first group ended the other one has no event.
+    for (source, ordinal) in [(&first, 0), (&second, 2)] {
+        let end = source.files[0].ends.iter().find(|end| end.1 && end.0 as u64 > head_of(ordinal)).unwrap().0;
+        assert_eq!(found(&log, &at("binlog.000001", end)), Ok((ordinal, end as u64)));
+    }
+    let nowhere = found(&log, &at("binlog.000001", head_of(2) as usize + 1));
+    assert!(matches!(nowhere, Err(Fatal::BadPosition(..))), "{nowhere:?}");
+    // A relay sees by the file's head whether it is the right one.
+    let relay = Asked { is_relay: true, ..at("binlog.000001", 4) };
+    assert_eq!(found(&log, &relay), Ok((2, head_of(2))));
+    let named = format!("000001-{UUID}/binlog.000001");
+    assert_eq!(found(&log, &at(&named, 4)), Ok((0, head_of(0))));
+}
