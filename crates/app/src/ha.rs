@@ -11,7 +11,8 @@ use delphinus_admin::{MemberRow, VipRow, VipWish};
 use delphinus_clients::Registry;
 use delphinus_config::{self as config, Config};
 use delphinus_lease::{
-    Access, ClientCertificate, Entry, Etcd, EtcdSettings, Failsafe, Group, Lease, Local, Promise, Store,
+    Access, Answered, ClientCertificate, Entry, Etcd, EtcdSettings, Failsafe, Group, Lease, Local, Promise,
+    Store,
 };
 use delphinus_net::rt;
 use delphinus_topology::{Fitness, Floating, Role, Serving, Snapshot, Terms, Vip, VipRole};
@@ -140,13 +141,13 @@ impl Ha {
                 let own =
                     self.running.borrow().as_ref().map(|running| member(&running.by)).unwrap_or_default();
                 let promise = Promise { holder, ttl, keys, members };
-                // A key may be on its way to the store.
-                let done = rt::compute(move || lease.promise(&promise, &own)).await;
-                return done.unwrap_or_else(|| Err("the process stops".to_owned()));
+                return lease.promise(&promise, &own);
             }
             VipWish::Move { vip, to } => {
-                let list = lease.let_in(&to)?.map(|(key, text)| (key.to_owned(), Some(text)));
-                list.into_iter().chain([(format!("{PREFERRED}{vip}"), Some(to))]).collect()
+                if let Some(change) = lease.let_in(&to)? {
+                    done(|answered| lease.change_list(change, answered)).await?;
+                }
+                vec![(format!("{PREFERRED}{vip}"), Some(to))]
             }
             VipWish::Freeze => vec![(FROZEN.to_owned(), Some("1".to_owned()))],
             VipWish::Unfreeze => vec![(FROZEN.to_owned(), None)],
@@ -156,10 +157,7 @@ impl Ha {
             }
         };
         for (key, value) in changes {
-            let (answered, answer) = rt::oneshot::channel();
-            lease.put(&key, value.as_deref(), Box::new(move |done| drop(answered.send(done))));
-            let done = answer.await.map_err(|_| "the process stops".to_owned())?;
-            done.map_err(|error| error.to_string())?;
+            done(|answered| lease.put(&key, value.as_deref(), answered)).await?;
         }
         Ok(())
     }
@@ -190,6 +188,14 @@ impl Ha {
         let running = self.running.take();
         rt::compute(move || drop(running)).await;
     }
+}
+
+/// Waits for what has become of a change of the store.
+async fn done(change: impl FnOnce(Answered)) -> Result<(), String> {
+    let (answered, answer) = rt::oneshot::channel();
+    change(Box::new(move |done| drop(answered.send(done))));
+    let done = answer.await.map_err(|_| "the process stops".to_owned())?;
+    done.map_err(|error| error.to_string())
 }
 
 /// What the server on this host is used for.

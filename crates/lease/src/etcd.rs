@@ -115,6 +115,15 @@ impl Store for Etcd {
         self.only_if(&is_held, &write)
     }
 
+    fn swap(&mut self, key: &str, value: &str, seen: u64) -> Result<bool, StoreError> {
+        // A key that is not there has the revision 0.
+        let is_same = json!({
+            "key": self.key(key), "target": "MOD", "result": "EQUAL", "mod_revision": seen.to_string(),
+        });
+        let write = self.put_operation(key, value, 0);
+        self.only_if(&is_same, &write)
+    }
+
     fn list(&mut self) -> Result<Vec<Entry>, StoreError> {
         let answer = self.gateway.post("/v3/kv/range", &range(&self.prefix))?;
         let none = Vec::new();
@@ -138,6 +147,7 @@ fn entry(one: &Value, prefix: &str) -> Option<Entry> {
         value: text("value")?,
         lease: number(&one["lease"]).unwrap_or(0),
         epoch: number(&one["create_revision"])?,
+        revision: number(&one["mod_revision"])?,
     })
 }
 
@@ -187,6 +197,7 @@ mod tests {
             value: "db1".into(),
             lease: 7_587_848_943_239_472_601,
             epoch: 12,
+            revision: 13,
         };
         assert_eq!(entry(&one, "/d/"), Some(expected));
         assert_eq!(entry(&one, "/e/"), None);

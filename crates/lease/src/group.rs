@@ -179,6 +179,11 @@ impl Store for Group {
         Ok(rows.first().and_then(|row| number(row, "changed")).is_some_and(|changed| changed > 0))
     }
 
+    fn swap(&mut self, key: &str, value: &str, seen: u64) -> Result<bool, StoreError> {
+        let rows = self.ask(vec![self.sql.swap(key, value, seen), Sql::changed()])?;
+        Ok(rows.first().and_then(|row| number(row, "changed")).is_some_and(|changed| changed > 0))
+    }
+
     fn list(&mut self) -> Result<Vec<Entry>, StoreError> {
         let entries = self.look()?;
         if self.end_others()? { self.look() } else { Ok(entries) }
@@ -216,11 +221,14 @@ fn sighted(rows: &[Row]) -> Vec<Sighted> {
 }
 
 fn entry(row: &Row) -> Option<Entry> {
+    let epoch = number(row, "epoch")?;
     Some(Entry {
         key: row.get("name")?.clone(),
         value: row.get("value")?.clone(),
         lease: number(row, "lease")?,
-        epoch: number(row, "epoch")?,
+        epoch,
+        // It grows with each change of a key that stays.
+        revision: epoch,
     })
 }
 

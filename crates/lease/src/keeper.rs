@@ -12,9 +12,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use delphinus_topology::{BootTime, Tenure, Terms};
+use delphinus_topology::{BootTime, Promises, Roll, Tenure, Terms};
 
 use self::change::Change;
+pub use self::failsafe::ListChange;
 use crate::clock::boot_now;
 use crate::own_file::OwnFile;
 use crate::peers::{Failsafe, Peers};
@@ -57,8 +58,6 @@ pub struct Lease {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Held while keys are taken, so that a promise is given before or after that.
-    taking: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -70,7 +69,10 @@ struct State {
     given_back: BTreeMap<String, u64>,
     /// Keys that this process has taken and not given back, whether the view shows it or not.
     taken: BTreeSet<String>,
-    promises: failsafe::Promises,
+    /// What is promised to others; and who may take something.
+    promises: Promises,
+    /// It was said that this member stays, or cannot.
+    told_stay: Option<bool>,
     /// Changes of keys that stay.
     changes: VecDeque<Change>,
     /// Whoever wants to hear of other entries.
@@ -87,10 +89,6 @@ impl std::fmt::Debug for State {
 }
 
 impl Shared {
-    fn taking(&self) -> MutexGuard<'_, ()> {
-        self.taking.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,7 +108,8 @@ impl Lease {
             let (name, address) = (&peers.settings.member, &peers.settings.address);
             let mut state = shared.state();
             state.wants.insert(format!("reach/{name}"), address.clone());
-            state.promises.begin((boot_now(), settings.terms.ttl), own.as_ref());
+            let earlier = own.as_ref().and_then(OwnFile::members).map(Roll::names);
+            state.promises = Promises::begin(boot_now(), settings.terms.ttl, earlier);
         }
         let keeper = Keeper {
             shared: shared.clone(),
@@ -121,7 +120,6 @@ impl Lease {
             store,
             own,
             peers,
-            listed: BTreeSet::new(),
             next_renewal: Instant::now(),
             next_list: Instant::now(),
             listed_at: None,
@@ -192,12 +190,31 @@ impl Lease {
 
     /// Writes a key that stays, or deletes it.
     pub fn put(&self, key: &str, value: Option<&str>, answered: Answered) {
-        self.change(Change { key: key.to_owned(), value: value.map(str::to_owned), by: None, answered });
+        self.change(Change {
+            key: key.to_owned(),
+            value: value.map(str::to_owned),
+            by: None,
+            seen: None,
+            answered,
+        });
     }
 
     /// The same, by the right of a key that this process holds: whoever has lost that changes nothing, also if its word comes late.
     pub fn put_as(&self, key: &str, value: Option<&str>, by: Holding, answered: Answered) {
-        self.change(Change { key: key.to_owned(), value: value.map(str::to_owned), by: Some(by), answered });
+        self.change(Change {
+            key: key.to_owned(),
+            value: value.map(str::to_owned),
+            by: Some(by),
+            seen: None,
+            answered,
+        });
+    }
+
+    /// Changes the list of members as `let_in` has said.
+    pub fn change_list(&self, change: ListChange, answered: Answered) {
+        let ListChange { text, seen } = change;
+        let key = failsafe::LIST.to_owned();
+        self.change(Change { key, value: Some(text), by: None, seen: Some(seen), answered });
     }
 
     fn change(&self, change: Change) {
@@ -239,8 +256,6 @@ struct Keeper {
     own: Option<OwnFile>,
     /// The other members; none without `failsafe`.
     peers: Option<Peers>,
-    /// Members that this process may have let into the list.
-    listed: BTreeSet<String>,
     next_renewal: Instant,
     next_list: Instant,
     /// When all keys were listed.
@@ -380,8 +395,8 @@ impl Keeper {
         if let Some((asked, entries)) = listed {
             view.entries = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
             is_news = view.entries != before.entries;
-            state.promises.note(&view.entries);
-            state.promises.told = None;
+            failsafe::note(&mut state.promises, &view);
+            state.told_stay = None;
             view.let_go_of_others(self.peers.as_ref().map(|peers| peers.settings.member.as_str()));
             view.listed = Some(asked);
             view.trouble = None;
@@ -422,7 +437,7 @@ impl Keeper {
             answered(Err(StoreError::Unreachable("this process stops".into())));
         }
         if self.lease != 0
-            && let Err(error) = self.store.end(self.lease)
+            && let Err(error) = self.leave_list().and_then(|()| self.store.end(self.lease))
         {
             tracing::warn!(%error, "the lease is not given back: others wait until it ends");
             return;

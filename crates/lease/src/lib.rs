@@ -28,7 +28,7 @@ pub use clock::boot_now;
 pub use etcd::{Etcd, EtcdSettings};
 pub use gateway::{Access, ClientCertificate};
 pub use group::{ADVICE, Errand, Glance, Group, Row, Servers, ServersError, Told};
-pub use keeper::{Answered, Heard, Lease, Settings};
+pub use keeper::{Answered, Heard, Lease, ListChange, Settings};
 pub use local::Local;
 pub use peers::{Failsafe, Promise};
 pub use store::{Claimed, Entry, Granted, Holding, Store, StoreError};

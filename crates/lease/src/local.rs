@@ -19,9 +19,9 @@ impl Local {
     }
 
     fn write(&mut self, key: &str, value: &str, lease: u64) {
-        let epoch = self.keys.get(key).map(|before| before.epoch);
-        let epoch = epoch.unwrap_or_else(|| self.next());
-        let entry = Entry { key: key.to_owned(), value: value.to_owned(), lease, epoch };
+        let revision = self.next();
+        let epoch = self.keys.get(key).map_or(revision, |before| before.epoch);
+        let entry = Entry { key: key.to_owned(), value: value.to_owned(), lease, epoch, revision };
         self.keys.insert(key.to_owned(), entry);
     }
 }

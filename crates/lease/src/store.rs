@@ -14,6 +14,8 @@ pub struct Entry {
     pub lease: u64,
     /// Grows each time that the key is taken: who holds it with a higher one holds it later.
     pub epoch: u64,
+    /// Another one after each change of a key that stays; never 0.
+    pub revision: u64,
 }
 
 /// A lease that the store has given.
@@ -87,6 +89,17 @@ pub trait Store: Send + fmt::Debug {
             Some(value) => self.put(key, value)?,
             None => self.delete(key)?,
         }
+        Ok(true)
+    }
+
+    /// Writes a key that stays if it is as it was listed: `seen` is its revision then, 0 where it was not there. False: nothing was
+    /// changed, or this change had been made already. A store that others write to, too, compares and writes in one go.
+    fn swap(&mut self, key: &str, value: &str, seen: u64) -> Result<bool, StoreError> {
+        let now = self.list()?.into_iter().find(|entry| entry.key == key);
+        if now.map_or(0, |entry| entry.revision) != seen {
+            return Ok(false);
+        }
+        self.put(key, value)?;
         Ok(true)
     }
 

@@ -91,7 +91,13 @@ mod tests {
     use super::*;
 
     fn view() -> View {
-        let entry = |key: &str, lease, epoch| Entry { key: key.into(), value: String::new(), lease, epoch };
+        let entry = |key: &str, lease, epoch| Entry {
+            key: key.into(),
+            value: String::new(),
+            lease,
+            epoch,
+            revision: epoch,
+        };
         let entries = [entry("a/1", 7, 3), entry("a/2", 8, 4), entry("b/1", 7, 5)];
         View {
             lease: 7,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use delphinus_topology::{BackendId, Event, Fault, Observation, ProbeOutcome, Snapshot, decide};
+use delphinus_topology::{BackendId, Event, Fault, Observation, ProbeOutcome, Snapshot, Wish, decide};
 use tracing::{error, info, warn};
 
 use delphinus_view::Positions;
@@ -152,10 +152,31 @@ impl Actor {
                 let (name, role) = self.describe(*backend);
                 info!(backend = name, role, "the fault of a backend is over");
             }
-            Event::Wished { backend, wish } => {
+            Event::Wished { backend, wish } => self.log_wish(*backend, *wish),
+            Event::Released { backend, wish } => {
                 let (name, role) = self.describe(*backend);
                 let wish = if wish.is_offline() { "offline" } else { "online" };
-                warn!(backend = name, role, wish, "an operator has set a backend");
+                info!(
+                    backend = name,
+                    role, wish, "no move holds a backend any more: it is as an operator has set it"
+                );
+            }
+        }
+    }
+
+    /// An operator's word, or a part of a move.
+    fn log_wish(&self, backend: BackendId, wish: Wish) {
+        let (name, role) = self.describe(backend);
+        match wish {
+            Wish::Online => warn!(backend = name, role, wish = "online", "an operator has set a backend"),
+            Wish::Offline { .. } => {
+                warn!(backend = name, role, wish = "offline", "an operator has set a backend");
+            }
+            Wish::Held { .. } => {
+                warn!(backend = name, role, "the role of a backend moves: new transactions wait");
+            }
+            Wish::GivenUp { .. } => {
+                warn!(backend = name, role, "a backend is given up: another one takes its role");
             }
         }
     }
@@ -201,6 +222,7 @@ fn is_move(event: &Event) -> bool {
         | Event::Faulty { .. }
         | Event::Sound { .. }
         | Event::Wished { .. }
+        | Event::Released { .. }
         | Event::Added { .. }
         | Event::Removed { .. }
         | Event::Found { .. }

@@ -47,7 +47,8 @@ impl Role {
     }
 }
 
-/// What an operator wants of a backend, whatever its health is. Holds until the operator says otherwise or the process ends.
+/// What an operator, or a move of its role, wants of a backend, whatever its health is. An operator's word holds until the operator says otherwise
+/// or the process ends: a move may want more meanwhile, and leaves what the operator has said last. ONLINE ends what a move wants, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wish {
     /// It is used as its health allows.
@@ -77,6 +78,11 @@ impl Wish {
     #[inline]
     pub fn is_offline(self) -> bool {
         matches!(self, Self::Offline { .. } | Self::Held { .. } | Self::GivenUp { .. })
+    }
+
+    /// True if a move of its role wants it so, and no operator.
+    pub fn is_of_move(self) -> bool {
+        matches!(self, Self::Held { .. } | Self::GivenUp { .. })
     }
 
     /// True if whoever comes past the proxy may go on there: nobody wants it out of use.
@@ -177,8 +183,10 @@ pub struct Backend {
     pub weight: u32,
     /// Whether it can be used.
     pub health: Health,
-    /// Whether an operator wants it to be used.
+    /// Whether an operator, or a move of its role, wants it to be used.
     pub wish: Wish,
+    /// Since when an operator wants it out of use, whatever a move wants meanwhile.
+    pub(crate) offline_since: Option<Instant>,
     /// What is wrong with it although it is used.
     pub fault: Option<Fault>,
     /// What it says about itself.
@@ -221,6 +229,7 @@ impl Backend {
             weight,
             health: Health::Unknown,
             wish: Wish::Online,
+            offline_since: None,
             fault: None,
             facts: None,
             capabilities: None,

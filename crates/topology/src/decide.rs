@@ -141,11 +141,18 @@ pub enum Event {
         /// Which one.
         backend: BackendId,
     },
-    /// An operator has taken a backend out of use, or put it back.
+    /// An operator has taken a backend out of use, or put it back; or a move of its role wants something of it.
     Wished {
         /// Which one.
         backend: BackendId,
         /// What is wanted now.
+        wish: Wish,
+    },
+    /// A move wants nothing of a backend any more.
+    Released {
+        /// Which one.
+        backend: BackendId,
+        /// What an operator wants of it.
         wish: Wish,
     },
     /// An operator has added a backend to the configuration.
@@ -220,7 +227,10 @@ pub fn decide(
             continue;
         }
         let Some(backend) = next.backends.get_mut(observation.backend().index()) else { continue };
-        let is_wish = matches!(observation, Observation::Wish { .. } | Observation::Replaced { .. });
+        let is_wish = matches!(
+            observation,
+            Observation::Wish { .. } | Observation::Released { .. } | Observation::Replaced { .. }
+        );
         let is_late = !is_wish && backend.tally.is_too_late(observation.at());
         if is_late || !backend.origin.is_present() {
             continue;
@@ -290,8 +300,10 @@ fn take_in(
     settings: &Settings,
     events: &mut Vec<Event>,
 ) -> bool {
-    if let Observation::Wish { wish, .. } = observation {
-        return obey(backend, *wish, events);
+    match observation {
+        Observation::Wish { wish, .. } => return obey(backend, *wish, events),
+        Observation::Released { .. } => return release(backend, events),
+        _ => {}
     }
     let is_news = learn(backend, observation, settings, events);
     backend.tally.weigh(observation, settings) || is_news
@@ -299,11 +311,18 @@ fn take_in(
 
 /// Does what an operator wants; true if that is news. Who wants the same again does not start it over.
 fn obey(backend: &mut Backend, wish: Wish, events: &mut Vec<Event>) -> bool {
+    match wish {
+        Wish::Online => backend.offline_since = None,
+        Wish::Offline { since } => {
+            backend.offline_since.get_or_insert(since);
+        }
+        Wish::Held { .. } | Wish::GivenUp { .. } => {}
+    }
     // Whoever waits in a planned move is not to hear what the primary says once it is lost. The other way round that stays so.
     let is_news = wish.replaces(backend.wish);
     if is_news {
         // What it has said last may be from before the move closed it: it counts for nothing until it says that it is read-only.
-        let was_by_move = matches!(backend.wish, Wish::Held { .. } | Wish::GivenUp { .. });
+        let was_by_move = backend.wish.is_of_move();
         backend.wish = wish;
         events.push(Event::Wished { backend: backend.id, wish });
         if !wish.is_offline() && !was_by_move {
@@ -312,6 +331,18 @@ fn obey(backend: &mut Backend, wish: Wish, events: &mut Vec<Event>) -> bool {
         }
     }
     is_news
+}
+
+/// A move has come to its end; true if that is news. What the backend has said last may be from before the move closed it: it counts for nothing
+/// until it says that it is read-only.
+fn release(backend: &mut Backend, events: &mut Vec<Event>) -> bool {
+    if !backend.wish.is_of_move() {
+        return false;
+    }
+    let wish = backend.offline_since.map_or(Wish::Online, |since| Wish::Offline { since });
+    backend.wish = wish;
+    events.push(Event::Released { backend: backend.id, wish });
+    true
 }
 
 /// Keeps what the backend told; true if that is news.

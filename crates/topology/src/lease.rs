@@ -5,11 +5,13 @@
 //! from when it has *sent*, which is earlier, and ends earlier still, by a margin. So the holder has always ended before the store
 //! gives the key to another.
 
+mod failsafe;
 mod sightings;
 
 use std::ops::Add;
 use std::time::Duration;
 
+pub use failsafe::{MemberNames, Plea, Promises, Roll};
 pub use sightings::{Sighted, Sightings};
 
 /// A moment on a clock that goes on while the machine sleeps and that no operator sets (CLOCK_BOOTTIME): time since the machine

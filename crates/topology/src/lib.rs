@@ -14,7 +14,7 @@
 //! | is anything being written, and who has it | `rest` |
 //! | how late replicas are by the row that a proxy writes, and which one writes it | `heartbeat` |
 //! | how the proxy itself moves the primary's role | `promotion` |
-//! | for how long may a lease be relied on; when one in a table is over | `lease` |
+//! | for how long may a lease be relied on; when one in a table is over; who stays without the store | `lease` |
 //! | which member should have a virtual IP, and the next step | `vip` |
 //! | what follows from it | `decide`, one file in `decide/` for each kind of topology |
 
@@ -48,7 +48,7 @@ pub use group::{GroupMember, GroupView, MemberState};
 pub use health::Health;
 pub use heartbeat::{Beat, Beats, Heartbeat, Turn, Watch};
 pub use identity::Identity;
-pub use lease::{BootTime, Sighted, Sightings, Tenure, Terms, may_stay};
+pub use lease::{BootTime, MemberNames, Plea, Promises, Roll, Sighted, Sightings, Tenure, Terms, may_stay};
 pub use limits::ServerLimits;
 pub use observation::{Answer, Observation, ProbeOutcome, Traffic};
 pub use origin::{Found, Origin};

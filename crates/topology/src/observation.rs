@@ -56,14 +56,21 @@ pub enum Observation {
         /// The backend there; `None`: there is none any more.
         member: Option<Member>,
     },
-    /// By nobody: an operator wants it so.
+    /// By nobody: an operator wants it so, or a move of its role.
     Wish {
         /// Of which one.
         backend: BackendId,
-        /// When the operator said so.
+        /// When that was said.
         at: Instant,
         /// What is wanted.
         wish: Wish,
+    },
+    /// By nobody: a move wants nothing of it any more. What an operator has said last holds.
+    Released {
+        /// Which one.
+        backend: BackendId,
+        /// When the move has come to its end.
+        at: Instant,
     },
     /// By nobody: the proxies have agreed that another server has its role, and it was not seen to give it up.
     Replaced {
@@ -166,6 +173,7 @@ impl Observation {
             | Self::Moved { backend, .. }
             | Self::Listed { backend, .. }
             | Self::Wish { backend, .. }
+            | Self::Released { backend, .. }
             | Self::Replaced { backend, .. } => *backend,
         }
     }
@@ -178,6 +186,7 @@ impl Observation {
             | Self::Moved { at, .. }
             | Self::Listed { at, .. }
             | Self::Wish { at, .. }
+            | Self::Released { at, .. }
             | Self::Replaced { at, .. } => *at,
         }
     }

@@ -83,7 +83,7 @@ impl SnapshotReader {
         &self.reporter
     }
 
-    /// Tells the monitor what an operator wants of a backend, and waits until everybody can see it. False if there is no
+    /// Tells the monitor what an operator, or a move, wants of a backend, and waits until everybody can see it. False if there is no
     /// such backend, or the proxy stops.
     pub async fn wish(&self, backend: BackendId, at: Instant, wish: Wish) -> bool {
         let obeys = |snapshot: &Snapshot| {
@@ -96,6 +96,17 @@ impl SnapshotReader {
         self.load().backend(backend).is_some()
             && self.reporter.wish(backend, at, wish).await
             && self.clone().wait_for(obeys).await.is_some()
+    }
+
+    /// Tells the monitor that a move wants nothing of a backend any more, and waits until everybody can see it: whether an operator has taken it
+    /// out of use. `None` if there is no such backend, or the proxy stops.
+    pub async fn release(&self, backend: BackendId, at: Instant) -> Option<bool> {
+        let is_released =
+            |snapshot: &Snapshot| snapshot.backend(backend).is_some_and(|one| !one.wish.is_of_move());
+        self.load().backend(backend)?;
+        let is_told = self.reporter.released(backend, at).await;
+        let snapshot = self.clone().wait_for(is_released).await.filter(|_| is_told)?;
+        Some(snapshot.backend(backend)?.is_offline())
     }
 
     /// Tells the monitor which backends the configuration names now, by place, and waits until everybody can see them. False if

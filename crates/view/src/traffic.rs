@@ -40,6 +40,11 @@ impl TrafficReporter {
         self.sender.send(Observation::Wish { backend, at, wish }).await.is_ok()
     }
 
+    /// A move wants nothing of `backend` any more. Waits for room, too. False if the proxy stops.
+    pub(crate) async fn released(&self, backend: BackendId, at: Instant) -> bool {
+        self.sender.send(Observation::Released { backend, at }).await.is_ok()
+    }
+
     /// What the configuration names at the place of `backend`. Waits for room, too. False if the proxy stops.
     pub(crate) async fn listed(&self, backend: BackendId, at: Instant, member: Option<Member>) -> bool {
         self.sender.send(Observation::Listed { backend, at, member }).await.is_ok()

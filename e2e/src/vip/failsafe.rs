@@ -15,6 +15,11 @@ pub(super) const CASES: &[Case<Proxies>] = &[
     Case { name: "failsafe: etcd hangs", is_short: true, run: store_hangs },
     Case { name: "failsafe: the holder alone loses etcd", is_short: false, run: holder_loses_store },
     Case { name: "failsafe: etcd hangs and a member is killed", is_short: true, run: member_is_missing },
+    Case {
+        name: "failsafe: a member comes back when the holder is dead",
+        is_short: false,
+        run: comes_back_alone,
+    },
 ];
 
 /// The HTTP door of each member.
@@ -86,5 +91,22 @@ fn member_is_missing(world: &mut Proxies) -> Result<Row> {
     ensure!(took < Duration::from_secs(8), "it took {took:?}");
     until(LIMIT, "a holder again", || Ok(world.watches[0].holder().is_some()))?;
     let note = format!("it was given up after {} ms, and came back with etcd", took.as_millis());
+    Ok(Row { case: "", gap: world.watches[0].gap_since(since), note })
+}
+
+/// It was away for longer than its lease. When it is back there is nobody who could let it in again.
+fn comes_back_alone(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let other = 1 - holder;
+    world.kill(other);
+    thread::sleep(Duration::from_secs(8));
+    ensure!(world.holder()? == holder, "the address has moved");
+    let since = Instant::now();
+    world.kill(holder);
+    world.start_proxy(other)?;
+    until(LIMIT, "the address with the one that came back", || Ok(world.watches[0].holder() == Some(other)))?;
+    let took = since.elapsed();
+    ensure!(took < Duration::from_secs(20), "it took {took:?}");
+    let note = format!("with the one that came back, {} ms after the kill", took.as_millis());
     Ok(Row { case: "", gap: world.watches[0].gap_since(since), note })
 }

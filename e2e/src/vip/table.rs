@@ -97,7 +97,8 @@ fn taken_once(one: &mut Group, other: &mut Group) -> Result<()> {
     ensure!(one.claim("vips/w", "a", first)? == Claimed::Ours, "a key that is free");
     ensure!(other.claim("vips/w", "b", second)? == Claimed::Taken, "another's key");
     ensure!(one.claim("vips/w", "a2", first)? == Claimed::Ours, "its own key");
-    let entry = Entry { key: "vips/w".to_owned(), value: "a2".to_owned(), lease: first, epoch: 1 };
+    let entry =
+        Entry { key: "vips/w".to_owned(), value: "a2".to_owned(), lease: first, epoch: 1, revision: 1 };
     ensure!(found(other, "vips/w")? == Some(entry.clone()), "{:?}", other.list());
     one.release("vips/w", 2)?;
     ensure!(found(other, "vips/w")? == Some(entry), "a release of another epoch");

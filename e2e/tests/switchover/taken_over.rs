@@ -1,34 +1,102 @@
-//! A proxy that is killed in the middle of a move: what it has begun is in the lease store, and goes on.
+//! A move that is broken off: its proxy is killed in the middle of it, or a server dies so that it can neither be ended nor be undone. What
+//! was begun is in the lease store, and the next actor goes on with it.
 
 use std::thread;
 
-use delphinus_e2e::{Etcd, until};
+use anyhow::Result;
+use delphinus_e2e::{Client, Etcd, until};
 use delphinus_sandbox::Flavor;
 
 use super::support::{LIMIT, Scene, actor};
 
 #[test]
-fn a_move_goes_on_where_a_killed_proxy_has_left_it() {
+fn a_move_goes_on_where_it_was_broken_off() {
     let _turn = super::turn();
     let etcd = Etcd::start().unwrap();
-    let lease = format!("[lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"one\"\n", etcd.endpoint);
+    let lease = format!(
+        "[lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"one\"\nttl_s = 3\n",
+        etcd.endpoint
+    );
     let mut scene = Scene::with(Flavor::MariaDb, &["transaction_wait_ms = 20000"], lease);
-    let journal = || etcd.ask(&["get", "--prefix", "--keys-only", "/delphinus/main/journal/main/switchover"]);
     assert_eq!(actor(&etcd), "one");
+    the_proxy_is_killed(&mut scene, &etcd);
+    the_next_actor_undoes_it(&mut scene, &etcd);
+    a_failover_takes_its_place(&mut scene, &etcd);
+}
+
+fn journal(etcd: &Etcd) -> Result<String> {
+    etcd.ask(&["get", "--print-value-only", "/delphinus/main/journal/main/switchover"])
+}
+
+fn until_it_has_ended(etcd: &Etcd) {
+    until(LIMIT, "the end of the move", || Ok(journal(etcd)?.trim().is_empty())).unwrap();
+}
+
+/// A move of an earlier actor has ended so.
+fn assert_told(scene: &Scene, state: &str) {
+    let told = scene.rows("SELECT kind, requested_by, state FROM switchovers");
+    assert!(told.iter().any(|row| row[1] == "an earlier actor" && row[2] == state), "{told:?}");
+}
+
+fn the_proxy_is_killed(scene: &mut Scene, etcd: &Etcd) {
     // The move waits for it.
     let mut busy = scene.stage.address.connect().unwrap();
     busy.query("BEGIN").unwrap();
     busy.query("INSERT INTO app.kept VALUES (1)").unwrap();
     let mut operator = scene.operator();
     let asked = thread::spawn(move || operator.rows("SWITCHOVER TO replica1").map(drop));
-    until(LIMIT, "the plan in the store", || Ok(!journal()?.trim().is_empty())).unwrap();
+    until(LIMIT, "the plan in the store", || Ok(!journal(etcd)?.trim().is_empty())).unwrap();
 
     scene.stage.proxy().unwrap().kill_and_start_again().unwrap();
     assert!(asked.join().unwrap().is_err(), "the operator's connection has outlived the proxy");
-    until(LIMIT, "the end of the move", || Ok(journal()?.trim().is_empty())).unwrap();
-    let told = scene.rows("SELECT kind, requested_by, state FROM switchovers");
-    assert!(told.iter().any(|row| row[1] == "an earlier actor" && row[2] == "done"), "{told:?}");
+    until_it_has_ended(etcd);
+    assert_told(scene, "done");
     assert_eq!(scene.primary(), "replica1");
     scene.assert_primary("replica1");
     scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (2)").unwrap();
+}
+
+/// The candidate cannot catch up, and the old primary dies after it was closed: no server takes writes.
+fn breaks_off(scene: &mut Scene, etcd: &Etcd, value: u32) {
+    for option in ["catch_up_ms = 500", "step_timeout_ms = 2000"] {
+        scene.rows(&format!("SET cluster.failover.{option}"));
+    }
+    let mut holder: Client = scene.client_of("replica2");
+    holder.query("FLUSH TABLES WITH READ LOCK").unwrap();
+    let insert = format!("INSERT INTO app.kept VALUES ({value})");
+    scene.stage.address.connect().unwrap().query(&insert).unwrap();
+    let mut operator = scene.operator();
+    let asked = thread::spawn(move || operator.error("SWITCHOVER TO replica2"));
+    let is_closed = || Ok(scene.server("replica1").query("SELECT @@read_only")?.trim() == "1");
+    until(LIMIT, "the old primary to be closed", is_closed).unwrap();
+    scene.server_mut("replica1").kill9();
+    let refused = asked.join().unwrap().unwrap();
+    assert!(refused.message.contains("goes on with it when replica1 answers"), "{refused}");
+    assert!(journal(etcd).unwrap().contains("undoing="), "it is not known to the next actor");
+    holder.query("UNLOCK TABLES").unwrap();
+}
+
+fn the_next_actor_undoes_it(scene: &mut Scene, etcd: &Etcd) {
+    breaks_off(scene, etcd, 3);
+    scene.stage.proxy().unwrap().kill();
+    scene.server_mut("replica1").start_again().unwrap();
+    // It starts as the sandbox has made it; a server that operators run is read-only then.
+    scene.server("replica1").query("SET GLOBAL read_only = 1").unwrap();
+    scene.stage.proxy().unwrap().start_again().unwrap();
+    until_it_has_ended(etcd);
+    assert_told(scene, "undone");
+    scene.assert_primary("replica1");
+    scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (4)").unwrap();
+}
+
+fn a_failover_takes_its_place(scene: &mut Scene, etcd: &Etcd) {
+    breaks_off(scene, etcd, 5);
+    scene.rows("FAILOVER TO replica2 ON_LOSS = proceed");
+    until_it_has_ended(etcd);
+    assert_eq!(scene.primary(), "replica2");
+    scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (6)").unwrap();
+    // The old one comes back, and nobody puts the move back any more.
+    scene.server_mut("replica1").start_again().unwrap();
+    scene.assert_primary("replica2");
+    scene.assert_has(&(2..=6).collect(), None);
 }

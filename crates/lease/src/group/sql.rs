@@ -140,6 +140,22 @@ impl Sql {
         )
     }
 
+    /// Writes a key that stays if its row has that epoch still, or makes the row where there was none (`seen` is 0): a row of a key that was
+    /// deleted stays, and has none of these.
+    pub(super) fn swap(&self, key: &str, value: &str, seen: u64) -> String {
+        if seen == 0 {
+            let (scope, key, value) = (&self.scope, text(key), text(value));
+            return format!(
+                "INSERT IGNORE INTO {KEYS} (scope, name, value, lease, epoch) VALUES ({scope}, {key}, {value}, 0, 1)"
+            );
+        }
+        format!(
+            "UPDATE {KEYS} SET value = {}, epoch = epoch + 1 WHERE {} AND epoch = {seen} AND lease = 0 AND value IS NOT NULL",
+            text(value),
+            self.named(key)
+        )
+    }
+
     /// How many rows the statement before it has changed, on the same connection.
     pub(super) fn changed() -> String {
         "SELECT ROW_COUNT() AS changed".to_owned()
@@ -178,6 +194,8 @@ mod tests {
             sql.put("a'b", "c'd"),
             sql.release("a'b", 3),
             sql.write_as("a'b", Some("c'd"), ("a'b", 3)),
+            sql.swap("a'b", "c'd", 0),
+            sql.swap("a'b", "c'd", 3),
             sql.delete("a'b"),
             sql.holder("a'b"),
             sql.keys(),

@@ -87,6 +87,17 @@ fn what_is_written_by_right_of_a_key_counts_if_a_row_has_changed() {
 }
 
 #[test]
+fn a_list_is_written_only_as_it_was_seen() {
+    let (mut group, script) = store();
+    for (seen, changed, written) in [(0, "1", true), (3, "1", true), (3, "0", false)] {
+        script.says(Ok(vec![vec![row(&[("changed", changed)])]]));
+        assert_eq!(group.swap("failsafe", "a,b", seen), Ok(written), "{seen} {changed}");
+    }
+    let asked = script.asked();
+    assert!(asked[0].starts_with("INSERT IGNORE") && asked[2].contains("AND epoch = 3"), "{asked:?}");
+}
+
+#[test]
 fn tables_that_are_missing_are_made_once() {
     let (mut group, script) = store();
     script.says(Err(ServersError::NoTable));
@@ -109,7 +120,10 @@ fn a_lease_that_stands_still_is_taken_away_with_the_beat_that_was_seen() {
     let key = row(&[("name", "vips/w"), ("value", "db2"), ("lease", "9"), ("epoch", "4")]);
     script.says(Ok(vec![vec![lease("9", "3", "60000")], vec![key]]));
     let entries = group.list().unwrap();
-    assert_eq!(entries, [Entry { key: "vips/w".into(), value: "db2".into(), lease: 9, epoch: 4 }]);
+    assert_eq!(
+        entries,
+        [Entry { key: "vips/w".into(), value: "db2".into(), lease: 9, epoch: 4, revision: 4 }]
+    );
     let asked = script.asked();
     let ended: Vec<_> = asked.iter().filter(|sql| sql.starts_with("DELETE")).collect();
     assert_eq!(ended.len(), 1, "{ended:?}");

@@ -12,6 +12,8 @@ pub(super) struct Change {
     pub(super) value: Option<String>,
     /// It is made only as long as this process holds that; `None`: in any case.
     pub(super) by: Option<Holding>,
+    /// It is made only where the list of members has that revision.
+    pub(super) seen: Option<u64>,
     /// Who hears of it.
     pub(super) answered: Answered,
 }
@@ -19,20 +21,24 @@ pub(super) struct Change {
 impl Keeper {
     pub(super) fn change_what_stays(&mut self) -> Result<(), StoreError> {
         // Taken one by one: what is left after a mistake is tried in the next turn.
-        while let Some(Change { key, value, by, answered }) = { self.shared.state().changes.pop_front() } {
+        while let Some(Change { key, value, by, seen, answered }) =
+            { self.shared.state().changes.pop_front() }
+        {
             if key == failsafe::LIST
                 && let Err(error) = self.remember()
             {
                 answered(Err(StoreError::Refused(format!("cannot keep the names of members: {error}"))));
                 continue;
             }
-            let done = match (&by, &value) {
-                (Some(by), value) => self.store.write_as(&key, value.as_deref(), by),
-                (None, Some(value)) => self.store.put(&key, value).map(|()| true),
-                (None, None) => self.store.delete(&key).map(|()| true),
+            let done = match (seen, &by, &value) {
+                (Some(seen), _, value) => self.swap_list(value.as_deref().unwrap_or_default(), seen),
+                (None, Some(by), value) => self.store.write_as(&key, value.as_deref(), by),
+                (None, None, Some(value)) => self.store.put(&key, value).map(|()| true),
+                (None, None, None) => self.store.delete(&key).map(|()| true),
             };
             match done {
                 Ok(true) => answered(Ok(())),
+                Ok(false) if seen.is_some() => answered(Err(changed())),
                 Ok(false) => answered(Err(overtaken())),
                 Err(error) => {
                     self.has_failed = true;
@@ -58,6 +64,10 @@ impl Keeper {
             (change.answered)(Err(overtaken()));
         }
     }
+}
+
+fn changed() -> StoreError {
+    StoreError::Refused("the list of members has changed meanwhile; try again".into())
 }
 
 fn overtaken() -> StoreError {

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::{Keeper, failsafe};
 use crate::clock::boot_now;
 use crate::store::{Claimed, StoreError};
+use crate::view::View;
 
 impl Keeper {
     pub(super) fn give_back(&mut self) -> Result<bool, StoreError> {
@@ -35,22 +36,11 @@ impl Keeper {
         if self.lease == 0 {
             return Ok(false);
         }
-        let shared = self.shared.clone();
-        let _taking = shared.taking();
         let mut refused = None;
         for (key, value) in wants {
-            let is_open = match view.entries.get(&key) {
-                None => self.may_take(&key, &value),
-                Some(entry) => view.held(&key).is_some() && entry.value != value,
-            };
-            if is_open {
-                // An answer that is lost says nothing: it may be taken.
-                self.shared.state().taken.insert(key.clone());
-                match self.store.claim(&key, &value, self.lease) {
-                    Ok(Claimed::Ours) => {}
-                    Ok(Claimed::Taken) => {
-                        self.shared.state().taken.remove(&key);
-                    }
+            if self.begins_to_take(&view, (&key, &value)) {
+                match self.claim_one(&key, &value) {
+                    Ok(()) => {}
                     // That is about this key: others can be had all the same.
                     Err(error @ StoreError::Refused(_)) => refused = Some(error),
                     Err(error) => return Err(error),
@@ -77,8 +67,25 @@ impl Keeper {
         is_due
     }
 
-    /// Another member may have been promised it.
-    fn may_take(&self, key: &str, value: &str) -> bool {
-        failsafe::may_take(&self.shared.state(), (key, value), boot_now())
+    /// True if the key may be asked for. From now on nothing is promised about it: a promise comes before that, or is not given.
+    fn begins_to_take(&self, view: &View, (key, value): (&str, &str)) -> bool {
+        let mut state = self.shared.state();
+        let is_open = match view.entries.get(key) {
+            None => failsafe::may_take(&state, (key, value), boot_now()),
+            Some(entry) => view.held(key).is_some() && entry.value != value,
+        };
+        if is_open {
+            state.taken.insert(key.to_owned());
+        }
+        is_open
+    }
+
+    /// An answer that is lost says nothing: the key may be taken.
+    pub(super) fn claim_one(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
+        self.shared.state().taken.insert(key.to_owned());
+        if self.store.claim(key, value, self.lease)? == Claimed::Taken {
+            self.shared.state().taken.remove(key);
+        }
+        Ok(())
     }
 }

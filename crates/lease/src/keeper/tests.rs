@@ -148,7 +148,7 @@ fn a_member_that_has_just_started_takes_no_address_for_one_ttl() {
 #[test]
 fn a_wish_of_long_ago_lets_nobody_take_what_another_may_keep() {
     let entry = |(key, value): (&str, &str)| {
-        (key.to_owned(), Entry { key: key.into(), value: value.into(), lease: 0, epoch: 1 })
+        (key.to_owned(), Entry { key: key.into(), value: value.into(), lease: 0, epoch: 1, revision: 1 })
     };
     let mut state = State::default();
     let view = |list| {
@@ -184,7 +184,8 @@ fn an_operators_word_lets_a_member_in_where_no_holder_can() {
         "x stays by that word, and does not know w"
     );
     thread::sleep(TERMS.ttl);
-    assert_eq!(lease.let_in("w"), Ok(Some(("failsafe", "x,y,w".to_owned()))));
+    let change = lease.let_in("w").unwrap().unwrap();
+    assert_eq!(change.text, "w,x,y");
     let refused = lease.promise(&promise("x", &["x", "y"]), "y").unwrap_err();
     assert!(refused.contains("a member w"), "{refused}");
     lease.promise(&promise("x", &["w", "x", "y"]), "y").unwrap();
@@ -197,13 +198,16 @@ fn what_a_member_knew_counts_after_a_restart_without_the_store() {
     let store = Shaky::default();
     store.set(|told| {
         let lease = told.keys.grant(TERMS.ttl).unwrap().lease;
-        told.keys.claim("reach/w", "http://127.0.0.1:1", lease).unwrap();
+        for key in ["reach/w", "reach/y"] {
+            told.keys.claim(key, "http://127.0.0.1:1", lease).unwrap();
+        }
     });
     let lease = start_with(&store, Some(member("x")), Some(path.clone()));
     lease.want("vips/other", "x");
-    until(&lease, |view| view.entries.get("failsafe").is_some_and(|list| list.value == "w,x"));
-    drop(lease);
+    until(&lease, |view| view.entries.get("failsafe").is_some_and(|list| list.value == "w,x,y"));
+    // It cannot stop in order.
     store.set(|told| told.is_gone = true);
+    drop(lease);
     let again = start_with(&store, Some(member("x")), Some(path.clone()));
     let refused = again.promise(&promise("y", &["x", "y"]), "x").unwrap_err();
     assert!(refused.contains("a member w"), "{refused}");
@@ -213,6 +217,44 @@ fn what_a_member_knew_counts_after_a_restart_without_the_store() {
     let without = start(&store, Some(member("x")));
     let refused = without.promise(&promise("y", &["x", "y"]), "x").unwrap_err();
     assert!(refused.contains("has not seen the lease store"), "{refused}");
+}
+
+/// A list of the store, without a process that asks for it.
+fn list_of(store: &Shaky) -> Option<String> {
+    let mut told = store.0.lock().unwrap();
+    told.keys.list().unwrap().into_iter().find(|entry| entry.key == "failsafe").map(|entry| entry.value)
+}
+
+#[test]
+fn a_member_lets_others_in_and_the_last_one_that_stops_leaves_an_open_list() {
+    let store = Shaky::default();
+    store.set(|told| {
+        told.keys.put("failsafe", "a,gone").unwrap();
+        let lease = told.keys.grant(TERMS.ttl).unwrap().lease;
+        told.keys.claim("reach/new", "http://127.0.0.1:1", lease).unwrap();
+    });
+    // It holds nothing.
+    let lease = start(&store, Some(member("a")));
+    let view = until(&lease, |view| view.entries.get("failsafe").is_some_and(|list| list.value == "a,new"));
+    store.set(|told| told.keys.release("reach/new", view.entries["reach/new"].epoch).unwrap());
+    until(&lease, |view| !view.entries.contains_key("reach/new"));
+    drop(lease);
+    assert_eq!(list_of(&store).as_deref(), Some(""));
+}
+
+/// Whoever asks has no time: it gives up what it holds.
+#[test]
+fn a_promise_does_not_wait_for_a_store_that_takes_its_time() {
+    let store = Shaky::default();
+    store.set(|told| told.keys.put("failsafe", "x,y").unwrap());
+    let lease = start(&store, Some(member("y")));
+    until(&lease, holds("reach/y"));
+    store.set(|told| told.claims_take = Duration::from_secs(2));
+    lease.want("members/y", "proxy");
+    thread::sleep(Duration::from_millis(200));
+    let begun = Instant::now();
+    lease.promise(&promise("x", &["x", "y"]), "y").unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -161,6 +161,7 @@ impl Tally {
             | Observation::Moved { .. }
             | Observation::Listed { .. }
             | Observation::Wish { .. }
+            | Observation::Released { .. }
             | Observation::Replaced { .. } => None,
         }
     }

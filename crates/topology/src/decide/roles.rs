@@ -101,10 +101,12 @@ pub(super) fn follow(next: &mut Snapshot, kind: Kind, now: Instant, events: &mut
 /// role; elsewhere nobody knows what that one is.
 pub(super) fn move_away(next: &mut Snapshot, id: BackendId, kind: Kind, at: Instant) {
     let Some(backend) = next.backends.get_mut(id.index()) else { return };
-    let (role, wish, capabilities) = (backend.role, backend.wish, backend.capabilities);
+    let (role, capabilities) = (backend.role, backend.capabilities);
+    let (wish, offline_since) = (backend.wish, backend.offline_since);
     backend.forget(at);
+    (backend.wish, backend.offline_since) = (wish, offline_since);
     // What clients are offered must not shrink to nothing until it is heard.
-    (backend.wish, backend.capabilities) = (wish, capabilities);
+    backend.capabilities = capabilities;
     if kind == Kind::Static {
         backend.role = role;
     } else if role == Role::Primary {

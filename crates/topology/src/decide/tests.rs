@@ -249,6 +249,38 @@ fn one_that_is_held_for_a_move_still_serves_others() {
     assert_eq!(say(&mut bench, Wish::Online), (1, false, true));
 }
 
+#[test]
+fn the_end_of_a_move_leaves_what_an_operator_has_said_last() {
+    let mut bench = Bench::new(1);
+    bench.probe(0, answered(false));
+    bench.probe(1, answered(true));
+    let at = bench.now;
+    let (held, given_up) = (Wish::Held { since: at }, Wish::GivenUp { since: at });
+    let offline = Wish::Offline { since: at };
+    for (said, left) in [
+        (vec![held], Wish::Online),
+        (vec![given_up], Wish::Online),
+        (vec![held, offline], offline),
+        (vec![given_up, offline], offline),
+        (vec![offline, given_up], offline),
+        (vec![held, offline, given_up], offline),
+        (vec![held, offline, Wish::Online], Wish::Online),
+        (vec![offline, Wish::Online, held], Wish::Online),
+    ] {
+        for wish in &said {
+            bench.see(Observation::Wish { backend: BackendId(0), at, wish: *wish });
+        }
+        bench.see(Observation::Released { backend: BackendId(0), at });
+        assert_eq!(bench.snapshot.backends[0].wish, left, "{said:?}");
+        assert_eq!(
+            bench.see(Observation::Released { backend: BackendId(0), at }),
+            [],
+            "no move wants anything"
+        );
+        bench.see(Observation::Wish { backend: BackendId(0), at, wish: Wish::Online });
+    }
+}
+
 /// The look that told "takes writes" began before the move closed it. A second writer for a moment would stop all writes.
 #[test]
 fn what_a_former_primary_has_said_before_it_was_closed_contests_no_move() {
@@ -263,7 +295,7 @@ fn what_a_former_primary_has_said_before_it_was_closed_contests_no_move() {
     say(&mut bench, Wish::Held { since: at });
     bench.probe(1, answered(false));
     assert_eq!(bench.snapshot.primary().map(|one| one.id), Some(BackendId(1)));
-    say(&mut bench, Wish::Online);
+    bench.see(Observation::Released { backend: BackendId(0), at });
     assert_eq!(
         bench.snapshot.primary().map(|one| one.id),
         Some(BackendId(1)),

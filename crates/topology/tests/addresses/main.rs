@@ -1,5 +1,7 @@
 //! Random histories of members that share virtual IPs by a lease store, which is etcd in one half of them and a table of a group in the
-//! other: processes die, hang and come back, messages are late or lost, the store forgets and is out of reach. No address is ever on two hosts, and when the world has settled each is on the right one.
+//! other: processes die, hang, stop and come back, messages are late or lost, the store forgets and is out of reach. In one half of them
+//! members stay without the store by promises of the others. No address is ever on two hosts, and when the world has settled each is on the
+//! right one.
 //! A failure names its seed; `DELPHINUS_SIM_SEED=n` runs that history alone, `DELPHINUS_SIM_HISTORIES=n` that many.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -7,6 +9,7 @@
 mod host;
 #[path = "../simulation/rng.rs"]
 mod rng;
+mod stay;
 mod store;
 mod world;
 

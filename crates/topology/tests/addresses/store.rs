@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use delphinus_topology::Sighted;
+use delphinus_topology::{MemberNames, Sighted};
 
 use crate::host::TERMS;
 use crate::world::Fault;
@@ -25,6 +25,17 @@ pub(crate) struct Store {
     leases: BTreeMap<u64, u64>,
     pub(crate) keys: BTreeMap<String, Held>,
     last: u64,
+    /// The members that may take something over, and the number of its last change.
+    list: (MemberNames, u64),
+}
+
+/// What is there.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shown {
+    pub(crate) keys: BTreeMap<String, Held>,
+    /// The leases of a table.
+    pub(crate) leases: Vec<Sighted>,
+    pub(crate) list: (MemberNames, u64),
 }
 
 /// What a member asks.
@@ -41,6 +52,13 @@ pub(crate) enum Question {
         key: String,
         epoch: u64,
     },
+    /// Writes the list if its last change is still that one.
+    Swap {
+        list: MemberNames,
+        seen: u64,
+    },
+    /// A process gives its own lease back.
+    Leave(u64),
     /// Of a table: the lease goes if it has this beat still.
     End {
         lease: u64,
@@ -54,9 +72,9 @@ pub(crate) enum Question {
 pub(crate) enum Answer {
     Granted(u64),
     Renewed(bool),
+    Claimed(bool),
     Done,
-    /// The leases are a table's.
-    Listed(BTreeMap<String, Held>, Vec<Sighted>),
+    Listed(Shown),
 }
 
 impl Store {
@@ -98,12 +116,14 @@ impl Store {
             }
             Question::Claim { key, value, lease } => {
                 let before = self.keys.get(&key);
-                if self.leases.contains_key(&lease) && before.is_none_or(|held| held.lease == lease) {
+                let is_open =
+                    self.leases.contains_key(&lease) && before.is_none_or(|held| held.lease == lease);
+                if is_open {
                     self.last += 1;
                     let epoch = before.map_or(self.last, |held| held.epoch);
                     self.keys.insert(key, Held { value, lease, epoch });
                 }
-                Answer::Done
+                Answer::Claimed(is_open)
             }
             Question::Release { key, epoch } => {
                 if self.keys.get(&key).is_some_and(|held| held.epoch == epoch) {
@@ -119,7 +139,22 @@ impl Store {
                 }
                 Answer::Done
             }
-            Question::List => Answer::Listed(self.keys.clone(), self.beats()),
+            Question::Swap { list, seen } => {
+                if self.list.1 == seen {
+                    self.list = (list, self.list.1 + 1);
+                }
+                Answer::Done
+            }
+            Question::Leave(lease) => {
+                self.leases.remove(&lease);
+                self.expire(now);
+                Answer::Done
+            }
+            Question::List => Answer::Listed(Shown {
+                keys: self.keys.clone(),
+                leases: self.beats(),
+                list: self.list.clone(),
+            }),
         }
     }
 }

@@ -6,6 +6,7 @@ use delphinus_topology::{Fitness, Floating, Serving, Sighted, Vip, VipRole};
 
 use crate::host::{Host, Process};
 use crate::rng::Rng;
+use crate::stay::Ask;
 use crate::store::{Answer, Question, Store};
 
 /// A mistake that the histories must find.
@@ -23,21 +24,35 @@ pub(crate) enum Fault {
     TakesBackWhatItGave,
     /// A lease in a table is taken away whatever its beat is by then.
     EndsAQuickerHolder,
+    /// A member that the list has not lets itself in when all of the list have been away for long.
+    LetsItselfInAfterAWhile,
+    /// A promise is forgotten when the key is free.
+    TakesWhatItHasPromised,
+    /// A holder gets a promise although it does not know a member.
+    PromisesToWhoeverDoesNotKnowAll,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::CountsFromTheAnswer,
         Self::KeepsForever,
         Self::GivesTheKeyBackFirst,
         Self::TakesAnEarlierLifeForItsOwn,
         Self::TakesBackWhatItGave,
         Self::EndsAQuickerHolder,
+        Self::LetsItselfInAfterAWhile,
+        Self::TakesWhatItHasPromised,
+        Self::PromisesToWhoeverDoesNotKnowAll,
     ];
 
     /// It can be made only where the store is a table.
     fn is_of_table(self) -> bool {
         self == Self::EndsAQuickerHolder
+    }
+
+    /// It can be made only where members stay by promises.
+    fn is_of_promises(self) -> bool {
+        Self::ALL.iter().position(|one| *one == self) >= Some(6)
     }
 }
 
@@ -55,6 +70,12 @@ struct World {
     vips: Vec<Vip>,
     /// Whether the store can be reached from a host.
     is_cut: Vec<bool>,
+    /// Pairs of hosts that do not reach each other: the one that is in none of them stands for the pair.
+    is_apart: [bool; 3],
+    script: Option<Script>,
+    /// What members ask each other: when it arrives, who asks whom, and when it was sent.
+    pleas: Vec<(u64, (usize, usize), u64, Ask)>,
+    promises: Vec<(u64, (usize, usize), u64, bool)>,
     /// How late the kernels remove addresses: up to 1.25 s.
     late: u64,
     /// How many of a hundred messages are slow.
@@ -65,15 +86,46 @@ struct World {
     tables: VecDeque<Vec<Sighted>>,
 }
 
+/// One member is dead, or without the store, for so long that the others strike it out of the list. It comes back when they, or one of them, have
+/// lost the store.
+struct Script {
+    away: usize,
+    is_dead: bool,
+    cut: Vec<usize>,
+    back: u64,
+    /// When the other two lose each other.
+    apart: u64,
+}
+
+impl Script {
+    const AWAY: u64 = 80;
+    const CUT: u64 = 180;
+
+    fn new(rng: &mut Rng) -> Self {
+        let away = rng.below(3);
+        let mut cut: Vec<_> = (0..3).filter(|host| *host != away).collect();
+        if rng.percent(50) {
+            cut.remove(rng.below(2));
+        }
+        let back = 175 + rng.below(60) as u64;
+        Self { away, is_dead: rng.percent(50), cut, back, apart: [300, TROUBLE][rng.below(2)] }
+    }
+}
+
 /// One history.
 pub(crate) fn play(seed: u64, fault: Option<Fault>) -> Result<(), String> {
-    let is_table = fault.map_or(seed.is_multiple_of(2), Fault::is_of_table);
-    let mut world = World::new(seed, is_table);
+    let is_table = match fault {
+        Some(fault) if !fault.is_of_promises() => fault.is_of_table(),
+        _ => seed.is_multiple_of(2),
+    };
+    let is_failsafe = fault.map_or(seed / 2 % 2 == 1, Fault::is_of_promises);
+    let mut world = World::new(seed, is_table, is_failsafe);
     for turn in 0..TROUBLE + PEACE {
         if turn == TROUBLE {
             world.make_peace();
         } else if turn < TROUBLE {
             world.trouble();
+            world.follow_script(turn);
         }
         world.turn(fault);
         world.judge()?;
@@ -82,11 +134,13 @@ pub(crate) fn play(seed: u64, fault: Option<Fault>) -> Result<(), String> {
 }
 
 impl World {
-    fn new(seed: u64, is_table: bool) -> Self {
+    fn new(seed: u64, is_table: bool, is_failsafe: bool) -> Self {
         let mut rng = Rng::new(seed);
         let floating = if rng.percent(50) { Floating::ToPrimary } else { Floating::ToAnotherReplica };
         let late = [0, 600, 1_249][rng.below(3)];
         let slow = [1, 5, 25][rng.below(3)];
+        let script = (is_failsafe && rng.percent(50)).then(|| Script::new(&mut rng));
+        let slow = if script.is_some() { slow.min(5) } else { slow };
         let vip = |name: &str, role| Vip { name: name.into(), role };
         let vips = vec![
             vip("w", VipRole::Primary),
@@ -98,9 +152,13 @@ impl World {
             rng,
             now: 0,
             store: Store::new(is_table),
-            hosts: ["a", "b", "c"].map(Host::new).into(),
+            hosts: ["a", "b", "c"].map(|name| Host::new(name, is_failsafe)).into(),
             vips,
             is_cut: vec![false; 3],
+            is_apart: [false; 3],
+            script,
+            pleas: Vec::new(),
+            promises: Vec::new(),
             late,
             slow,
             to_store: Vec::new(),
@@ -120,11 +178,15 @@ impl World {
     }
 
     fn trouble(&mut self) {
+        // What a script leads to takes its time.
+        if self.script.is_some() && self.rng.percent(97) {
+            return;
+        }
         let host = self.rng.below(3);
         match self.rng.below(160) {
             0 => self.hosts[host].die(),
             1 if self.hosts[host].process == Process::Runs => self.hosts[host].process = Process::Hangs,
-            2..=5 => self.hosts[host].process = Process::Runs,
+            2..=5 => self.hosts[host].run(self.now),
             6 => self.is_cut[host] = true,
             7..=9 => self.is_cut[host] = false,
             10 => self.is_cut = vec![true; 3],
@@ -132,14 +194,38 @@ impl World {
             // The one that was the primary does not know yet that it is not.
             12 => self.hosts[host].fitness.server = Some(Serving::Primary),
             13 => self.hosts[host].fitness = Fitness::default(),
+            14 => self.is_apart[host] = true,
+            15..=18 => self.is_apart[host] = false,
+            19 if self.hosts[host].process == Process::Runs => self.hosts[host].life.stops = true,
             _ => {}
         }
+    }
+
+    fn follow_script(&mut self, turn: u64) {
+        let Some(script) = &self.script else { return };
+        let is_away = (Script::AWAY..script.back).contains(&turn);
+        self.is_cut[script.away] = is_away && !script.is_dead;
+        if is_away && script.is_dead {
+            self.hosts[script.away].die();
+        } else if turn == script.back {
+            self.hosts[script.away].run(self.now);
+        }
+        for cut in script.cut.iter().filter(|_| turn >= Script::CUT) {
+            self.is_cut[*cut] = true;
+        }
+        self.is_apart[script.away] |= turn >= script.apart;
     }
 
     fn make_peace(&mut self) {
         self.is_cut = vec![false; 3];
         self.slow = 0;
-        self.hosts.iter_mut().for_each(|host| host.process = Process::Runs);
+        self.is_apart = [false; 3];
+        for host in &mut self.hosts {
+            if host.life.stops {
+                host.die();
+            }
+            host.run(self.now);
+        }
         let primary = self.rng.below(3);
         self.elect(primary);
     }
@@ -169,12 +255,49 @@ impl World {
         self.store.expire(self.now);
         self.glance();
         self.deliver(fault);
+        self.deliver_promises(fault);
         for at in 0..self.hosts.len() {
             self.hosts[at].kernel_looks(self.now, self.late);
             self.hosts[at].turn(self.now, &self.vips, fault);
-            if let Some(question) = self.hosts[at].ask(self.now).filter(|_| !self.is_cut[at]) {
+            if let Some(question) = self.hosts[at].ask(self.now, fault).filter(|_| !self.is_cut[at]) {
                 let arrives = self.now + self.delay();
                 self.to_store.push((arrives, at, self.now, question));
+            }
+            for (name, ask) in self.hosts[at].pleas(self.now, fault) {
+                let to = self.hosts.iter().position(|host| *host.name == *name);
+                if let Some(to) = to.filter(|to| self.reach_each_other(at, *to)) {
+                    let arrives = self.now + self.delay();
+                    self.pleas.push((arrives, (at, to), self.now, ask));
+                }
+            }
+        }
+    }
+
+    fn reach_each_other(&self, one: usize, other: usize) -> bool {
+        !self.is_apart[3 - one - other]
+    }
+
+    /// A process that hangs answers later.
+    fn deliver_promises(&mut self, fault: Option<Fault>) {
+        let now = self.now;
+        let is_dead = |hosts: &[Host], at: usize| hosts[at].process == Process::Dead;
+        for (arrives, (from, to), sent, ask) in std::mem::take(&mut self.pleas) {
+            if arrives > now || self.hosts[to].process == Process::Hangs {
+                self.pleas.push((arrives, (from, to), sent, ask));
+            } else if !is_dead(&self.hosts, to) {
+                let is_given = self.hosts[to].promise(&ask, now, fault);
+                if self.reach_each_other(from, to) {
+                    let back = now + self.delay();
+                    self.promises.push((back, (to, from), sent, is_given));
+                }
+            }
+        }
+        for (arrives, (from, to), sent, is_given) in std::mem::take(&mut self.promises) {
+            if arrives > now || self.hosts[to].process == Process::Hangs {
+                self.promises.push((arrives, (from, to), sent, is_given));
+            } else if !is_dead(&self.hosts, to) {
+                let name = self.hosts[from].name.clone();
+                self.hosts[to].hear_promise((&name, sent), is_given);
             }
         }
     }

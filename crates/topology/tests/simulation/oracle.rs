@@ -120,6 +120,7 @@ impl Oracle {
                 Observation::Wish { wish: Wish::Online, .. } => seen.is_absolved = true,
                 // Addresses stay in this world.
                 Observation::Wish { .. }
+                | Observation::Released { .. }
                 | Observation::Traffic { .. }
                 | Observation::Moved { .. }
                 | Observation::Listed { .. }

@@ -155,20 +155,29 @@ impl Driver {
 
     /// The proxy's own sessions: new transactions wait, or go on.
     pub(super) async fn hold(&self, step: &Step) -> Result<String, String> {
-        let (on, wish) = match step {
-            Step::Hold(on) => (*on, Wish::Held { since: rt::now() }),
-            Step::GiveUp(on) => (*on, Wish::GivenUp { since: rt::now() }),
-            Step::Release(on) => (*on, Wish::Online),
+        let now = rt::now();
+        let (on, is_offline, told) = match step {
+            Step::Hold(on) | Step::GiveUp(on) => {
+                let is_held = matches!(step, Step::Hold(_));
+                let wish = if is_held { Wish::Held { since: now } } else { Wish::GivenUp { since: now } };
+                let is_seen = self.reader.wish(*on, now, wish).await;
+                (*on, is_seen.then_some(true), "new transactions wait")
+            }
+            Step::Release(on) => {
+                let is_offline = self.reader.release(*on, now).await;
+                let stays = is_offline == Some(true);
+                let told =
+                    if stays { "an operator has set it OFFLINE, and that stays so" } else { "they go on" };
+                (*on, is_offline, told)
+            }
             _ => return Ok(String::new()),
         };
-        if !self.reader.wish(on, rt::now(), wish).await {
-            return Err("the proxy stops".to_owned());
-        }
-        if !self.parts.holding.followed(on, wish.is_offline()).await {
+        let is_offline = is_offline.ok_or("the proxy stops")?;
+        if !self.parts.holding.followed(on, is_offline).await {
             // A worker that is busy takes it in with its next command.
             return Ok("a worker is busy, and follows later".to_owned());
         }
-        Ok(if wish.is_offline() { "new transactions wait" } else { "they go on" }.to_owned())
+        Ok(told.to_owned())
     }
 
     fn tell(
