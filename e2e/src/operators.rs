@@ -46,6 +46,14 @@ impl Default for Operators {
 }
 
 impl Operators {
+    /// How another process asks a relay of this one, as `[[cluster.failover.remote_relay]]` has it: by TCP at this port.
+    pub fn remote_relay(name: &str, port: u16) -> String {
+        format!(
+            "[[cluster.failover.remote_relay]]\nname = \"{name}\"\naddress = \"127.0.0.1:{port}\"\n\
+             user = \"{USER}\"\npassword = \"{PASSWORD}\"\n"
+        )
+    }
+
     /// Its sections of the configuration.
     pub fn section(&self) -> String {
         self.section_with("")

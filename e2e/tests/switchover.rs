@@ -18,6 +18,8 @@ mod programs;
 mod refused;
 #[path = "switchover/relayed.rs"]
 mod relayed;
+#[path = "switchover/remote_relays.rs"]
+mod remote_relays;
 #[path = "switchover/support.rs"]
 mod support;
 #[path = "switchover/taken_over.rs"]
@@ -60,6 +62,18 @@ fn roles_move_in_a_group() {
     roles_move(&scene);
     let refused = scene.refused("FAILOVER");
     assert!(refused.message.contains("use SWITCHOVER"), "{refused}");
+}
+
+#[test]
+fn relays_in_other_processes_are_cut_and_turned_on_mariadb() {
+    let _turn = turn();
+    remote_relays::they_count(Flavor::MariaDb);
+}
+
+#[test]
+fn relays_in_other_processes_are_cut_and_turned_on_mysql() {
+    let _turn = turn();
+    remote_relays::they_count(Flavor::MySql);
 }
 
 fn whole(flavor: Flavor) {

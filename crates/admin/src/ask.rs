@@ -55,6 +55,11 @@ impl Question {
         Self { address, user, password: Password::new(password), text, ca: None }
     }
 
+    /// Where and as whom a [`Line`] logs in.
+    pub fn of_line(address: Address, user: String, password: &[u8], ca: Option<PathBuf>) -> Self {
+        Self { address, user, password: Password::new(password), text: String::new(), ca }
+    }
+
     /// The same, where the listener has to show a certificate signed by these authorities, PEM.
     #[must_use]
     pub fn trusting(self, ca: Option<PathBuf>) -> Self {
@@ -125,10 +130,9 @@ pub fn watch(
     mut told: impl FnMut(Asked) -> ControlFlow<()>,
 ) -> Result<(), AskError> {
     rt::block_on(async move {
-        let mut stream = rt::timeout(LIMIT, enter(question)).await.unwrap_or(Err(timed_out(LIMIT)))?;
-        let mut buffer = Buffer::default();
+        let mut line = rt::timeout(LIMIT, Line::open(question)).await.unwrap_or(Err(timed_out(LIMIT)))?;
         let done = loop {
-            let asked = run(&mut stream, &mut buffer, &question.text);
+            let asked = line.ask(&question.text);
             let asked = match limit {
                 Some(limit) => rt::timeout(limit, asked).await.unwrap_or(Err(timed_out(limit))),
                 None => asked.await,
@@ -139,8 +143,7 @@ pub fn watch(
                 Err(error) => break Err(error),
             }
         };
-        let _ = PacketIo::new(&mut stream, &mut buffer, 0).write(&[Code::Quit as u8]).await;
-        let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
+        line.end().await;
         done
     })?
 }
@@ -178,10 +181,30 @@ async fn enter(question: &Question) -> Result<Stream, AskError> {
     Ok(log_in(stream, &login).await?.stream)
 }
 
-async fn run(stream: &mut Stream, buffer: &mut Buffer, text: &str) -> Result<Asked, AskError> {
-    let mut io = PacketIo::new(stream, buffer, 0);
-    io.write(&[&[Code::Query as u8], text.as_bytes()].concat()).await?;
-    read_answer(&mut io).await
+/// A connection to an admin listener, for one command after the other.
+pub struct Line {
+    stream: Stream,
+    buffer: Buffer,
+}
+
+impl Line {
+    /// Logs in. Whoever asks sets a limit.
+    pub async fn open(question: &Question) -> Result<Self, AskError> {
+        Ok(Self { stream: enter(question).await?, buffer: Buffer::default() })
+    }
+
+    /// Runs a command. The line is of no use after any other error than that the listener has said no, or where nobody has waited for
+    /// the answer.
+    pub async fn ask(&mut self, text: &str) -> Result<Asked, AskError> {
+        let mut io = PacketIo::new(&mut self.stream, &mut self.buffer, 0);
+        io.write(&[&[Code::Query as u8], text.as_bytes()].concat()).await?;
+        read_answer(&mut io).await
+    }
+
+    async fn end(mut self) {
+        let _ = PacketIo::new(&mut self.stream, &mut self.buffer, 0).write(&[Code::Quit as u8]).await;
+        let _ = rt::timeout(Duration::from_secs(1), self.stream.finish()).await;
+    }
 }
 
 async fn read_answer(io: &mut PacketIo<'_>) -> Result<Asked, AskError> {

@@ -21,6 +21,7 @@ pub(crate) mod memory;
 pub(crate) mod pause;
 pub(crate) mod pools;
 mod reference;
+pub(crate) mod relay_fences;
 pub(crate) mod relay_replicas;
 pub(crate) mod relays;
 pub(crate) mod route;

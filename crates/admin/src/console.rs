@@ -22,6 +22,7 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 use crate::audit::Audit;
 use crate::cluster::{ClusterView, PATIENCE};
 use crate::command::cache_streams::CacheStreamRow;
+use crate::command::relay_fences::RelayFenceRow;
 use crate::command::relay_replicas::{RelayReplicaRow, RelaySentRow};
 use crate::command::relays::{RelayFileRow, RelayRow, RelayWish, RelayWishing};
 use crate::command::vips::{MemberRow, VipChecking, VipRow, VipWish, Wishing};
@@ -121,6 +122,10 @@ pub trait Proxy {
     }
     /// The replicas of relays.
     fn relay_replicas(&self) -> Vec<RelayReplicaRow> {
+        Vec::new()
+    }
+    /// Whom the relays acknowledge.
+    fn relay_fences(&self) -> Vec<RelayFenceRow> {
         Vec::new()
     }
     /// What relays have sent to replicas.

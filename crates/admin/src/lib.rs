@@ -62,11 +62,14 @@ mod views;
 mod worker;
 
 pub use answer::Refused;
-pub use ask::{AskError, Asked, Place, Question, ask, watch};
+pub use ask::{AskError, Asked, Line, Place, Question, ask, watch};
 pub use cluster::{ClusterView, Following, PauseDoor, followed};
 pub use command::cache_streams::CacheStreamRow;
+pub use command::relay_fences::RelayFenceRow;
 pub use command::relay_replicas::{RelayReplicaRow, RelaySentRow};
-pub use command::relays::{RelayArchiveRow, RelayFileRow, RelayRow, RelayTimes, RelayWish, RelayWishing};
+pub use command::relays::{
+    RelayArchiveRow, RelayFileRow, RelayRow, RelayTimes, RelayTurn, RelayWish, RelayWishing,
+};
 pub use command::vips::{MemberRow, VipCheckRow, VipChecking, VipRow, VipWish, Wishing};
 pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{

@@ -9,8 +9,8 @@ use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
     activity, backends, cache, cache_digests, cache_streams, clusters, digests, doctor, filters, help,
-    limits, logs, memory, pause, pools, relay_replicas, relays, route, sessions, settings, snapshots, status,
-    switchover, vips,
+    limits, logs, memory, pause, pools, relay_fences, relay_replicas, relays, route, sessions, settings,
+    snapshots, status, switchover, vips,
 };
 use crate::console::Console;
 use crate::functions::FUNCTIONS;
@@ -42,7 +42,7 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 41] = [
+pub(crate) static SOURCES: [&Source; 42] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -62,6 +62,7 @@ pub(crate) static SOURCES: [&Source; 41] = [
     &relays::RELAYS,
     &relays::FILES,
     &relay_replicas::REPLICAS,
+    &relay_fences::FENCES,
     &cache::CACHE,
     &cache_digests::CACHE_DIGESTS,
     &cache_streams::CACHE_STREAMS,

@@ -1,38 +1,59 @@
-//! The relays of this process that acknowledge to the primary of a cluster, for whoever moves that role.
+//! The relays that acknowledge to the primary of a cluster, for whoever moves that role: those of this process, and those of others.
 
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use delphinus_config::RemoteRelay;
 use delphinus_monitor::{LeaveTold, PromotionRelays};
 use delphinus_net::Place;
+use delphinus_net::rt::{self, watch};
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{Relay, RelayId};
 
-use crate::relays::Relays;
+use crate::relays::{Relays, find};
+use crate::remote_relays::RemoteRelays;
 
 /// Those of one cluster.
 pub(crate) struct Ackers {
     relays: Rc<Relays>,
+    remote: RemoteRelays,
     /// The cluster's backends, by their ids.
     places: Vec<Arc<Place>>,
 }
 
 impl Ackers {
-    pub(crate) fn new(relays: Rc<Relays>, places: Vec<Arc<Place>>) -> Self {
-        Self { relays, places }
+    pub(crate) fn new(
+        relays: Rc<Relays>,
+        remote: watch::Receiver<Arc<[RemoteRelay]>>,
+        places: Vec<Arc<Place>>,
+    ) -> Self {
+        Self { relays, remote: RemoteRelays::new(remote), places }
+    }
+
+    async fn look_at(&self, id: RelayId, name: &str) -> Relay {
+        let Some(one) = self.remote.named(name) else { return self.relays.standing(id, name) };
+        let backend =
+            |address: &str, name: &str| Some(find(&self.places, address, name)?.spot().name.clone());
+        self.remote.look(id, &one, &backend).await
     }
 }
 
 impl PromotionRelays for Ackers {
     fn look<'a>(&'a self, names: &'a [String]) -> Pin<Box<dyn Future<Output = Vec<Relay>> + 'a>> {
-        let numbered = names.iter().zip(0..);
-        let all = numbered.map(|(name, number)| self.relays.standing(RelayId(number), name)).collect();
-        Box::pin(std::future::ready(all))
+        let look = |(name, number): (&'a String, u16)| -> Pin<Box<dyn Future<Output = Relay> + 'a>> {
+            Box::pin(self.look_at(RelayId(number), name))
+        };
+        Box::pin(rt::all(names.iter().zip(0..).map(look).collect()))
     }
 
-    fn cut<'a>(&'a self, name: &'a str) -> LeaveTold<'a, String> {
-        Box::pin(self.relays.cut(name))
+    fn cut<'a>(&'a self, name: &'a str, epoch: u64) -> LeaveTold<'a, String> {
+        Box::pin(async move {
+            match self.remote.named(name) {
+                Some(one) => self.remote.cut(&one, epoch).await,
+                None => self.relays.cut(name, epoch).await,
+            }
+        })
     }
 
     fn turn<'a>(
@@ -42,9 +63,14 @@ impl PromotionRelays for Ackers {
         epoch: u64,
     ) -> LeaveTold<'a, String> {
         Box::pin(async move {
-            let place =
-                self.places.get(to.index()).ok_or_else(|| "there is no such backend any more".to_owned())?;
-            self.relays.turn(name, (place, identity), epoch).await
+            let gone = || "there is no such backend any more".to_owned();
+            let place = self.places.get(to.index()).ok_or_else(gone)?;
+            let Some(one) = self.remote.named(name) else {
+                return self.relays.turn(name, (place, identity), epoch).await;
+            };
+            let spot = place.spot();
+            let address = spot.address.as_ref().ok_or_else(gone)?.to_string();
+            self.remote.turn(&one, [&spot.name, &address, identity], epoch).await
         })
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::doctor::faults;
 use delphinus_admin::{
     AdminRole, AdminUser, CacheStreamRow, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange,
-    Console, Examining, ListenerRow, MemberRow, Parts, Proxy, RelayFileRow, RelayReadiness, RelayReplicaRow,
-    RelayRow, RelaySentRow, RelayWish, RelayWishing, Saving, Settings, VipCheckRow, VipChecking, VipRow,
-    VipWish, Wishing,
+    Console, Examining, ListenerRow, MemberRow, Parts, Proxy, RelayFenceRow, RelayFileRow, RelayReadiness,
+    RelayReplicaRow, RelayRow, RelaySentRow, RelayWish, RelayWishing, Saving, Settings, VipCheckRow,
+    VipChecking, VipRow, VipWish, Wishing,
 };
 use delphinus_clients::{Addresses, ListenerSettings, Registry};
 use delphinus_config::{self as config, Config, Edit};
@@ -207,6 +207,10 @@ impl Proxy for Steered {
 
     fn relay_replicas(&self) -> Vec<RelayReplicaRow> {
         self.running.parts.relays.replicas()
+    }
+
+    fn relay_fences(&self) -> Vec<RelayFenceRow> {
+        self.running.parts.relays.fences()
     }
 
     fn relay_sent(&self) -> Vec<RelaySentRow> {

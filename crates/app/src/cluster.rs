@@ -8,7 +8,7 @@ use std::time::Duration;
 use delphinus_admin::{ClusterView, PauseDoor, Questions, WorkerLine, worker_line};
 use delphinus_cache::Cache;
 use delphinus_clients::{Registry, Users};
-use delphinus_config::{Cluster, Config};
+use delphinus_config::{Cluster, Config, RemoteRelay};
 use delphinus_memory::Account;
 use delphinus_monitor::{Monitor, Promoter, PromotionParts, PromotionSettings, Tuning};
 use delphinus_net::Place;
@@ -102,11 +102,13 @@ impl RunningCluster {
         let seeds = bells.into_iter().zip(questions).zip(followers).map(seed).collect();
         let rights_max_age = watch::channel(rights_max_age(cluster)).0;
         let failover = watch::channel(switching::settings(cluster)).0;
+        let remote_relays = watch::channel(switching::remote_relays(cluster)).0;
         let hot = HotCluster {
             id,
             places,
             tuning,
             failover,
+            remote_relays,
             policy,
             users,
             reader,
@@ -129,7 +131,7 @@ impl RunningCluster {
             settings: self.hot.failover.subscribe(),
             holding: Rc::new(sessions),
             news: ha.news(),
-            relays: Rc::new(Ackers::new(relays, self.source().1)),
+            relays: Rc::new(Ackers::new(relays, self.hot.remote_relays.subscribe(), self.source().1)),
             hooks: Rc::new(Programs { folder: self.hooks.clone(), cluster: self.name.to_string() }),
             leave: Rc::new(OfCluster::new(self.name.clone(), ha)),
         };
@@ -226,6 +228,7 @@ pub(crate) struct HotCluster {
     places: Places,
     tuning: watch::Sender<Tuning>,
     failover: watch::Sender<Option<PromotionSettings>>,
+    remote_relays: watch::Sender<Arc<[RemoteRelay]>>,
     policy: PolicyPublisher,
     users: Arc<Users>,
     reader: SnapshotReader,
@@ -266,6 +269,8 @@ impl HotCluster {
         let pool = settings::pool(config, (self.id, cluster), &self.users, (self.workers, &kept.memory));
         self.policy.publish(sessions, pool);
         self.tuning.send_replace(settings::tuning(&cluster.monitor));
+        // First: a relay that is named there is one of these.
+        self.remote_relays.send_replace(switching::remote_relays(cluster));
         self.failover.send_replace(switching::settings(cluster));
         self.rights_max_age.send_replace(rights_max_age(cluster));
         if !self.policy.are_followed().await {

@@ -31,6 +31,7 @@ mod relay_doors;
 mod relay_keep;
 mod relays;
 mod reload;
+mod remote_relays;
 mod routing;
 mod sampling;
 mod settings;

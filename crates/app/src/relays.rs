@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use delphinus_admin::{
-    RelayArchiveRow, RelayFileRow, RelayReadiness, RelayReplicaRow, RelayRow, RelaySentRow, RelayTimes,
-    RelayWish,
+    RelayArchiveRow, RelayFenceRow, RelayFileRow, RelayReadiness, RelayReplicaRow, RelayRow, RelaySentRow,
+    RelayTimes, RelayTurn, RelayWish,
 };
 use delphinus_config::{self as config, RelaySource};
-use delphinus_net::{Place, rt};
+use delphinus_net::{Address, Place, rt};
 use delphinus_relay::keep::{Keeper, KeptFile};
 use delphinus_relay::log::{Log, LogFile};
 use delphinus_relay::replica::{Registry, ReplicaRow, Serving};
@@ -37,6 +37,8 @@ const TURNED: Duration = Duration::from_mins(2);
 #[derive(Default)]
 pub(crate) struct Relays {
     all: Vec<One>,
+    /// The backends of each cluster, once relays follow these.
+    places: RefCell<Vec<Vec<Arc<Place>>>>,
 }
 
 struct One {
@@ -87,7 +89,7 @@ impl Relays {
             let (reported, followed) = (relay.reported.clone(), RefCell::default());
             all.push(One { relay: started, cluster, replicas, keeper, serving, reported, followed });
         }
-        Ok(Rc::new(Self { all }))
+        Ok(Rc::new(Self { all, places: RefCell::default() }))
     }
 
     fn named(&self, name: &str) -> Option<&One> {
@@ -102,6 +104,7 @@ impl Relays {
 
     /// Has relays follow the primaries of their clusters, again and again.
     pub(crate) async fn follow(self: Rc<Self>, clusters: Vec<(SnapshotReader, Vec<Arc<Place>>)>) {
+        self.places.replace(clusters.iter().map(|(_, places)| places.clone()).collect());
         loop {
             for one in &self.all {
                 let Some((reader, places)) = one.cluster.and_then(|index| clusters.get(index)) else {
@@ -149,6 +152,11 @@ impl Relays {
         self.all.iter().flat_map(of_relay).collect()
     }
 
+    /// Whom they acknowledge, and what they have.
+    pub(crate) fn fences(&self) -> Vec<RelayFenceRow> {
+        self.all.iter().map(fence).collect()
+    }
+
     /// What replicas were sent since the start.
     pub(crate) fn sent(&self) -> Vec<RelaySentRow> {
         let of_relay = |one: &One| {
@@ -172,8 +180,10 @@ impl Relays {
                 relay.pause().await;
                 Ok(None)
             }
-            RelayWish::Cut => {
-                let epoch = relay.cut(CutBy::Operator).await.map_err(|error| {
+            RelayWish::Cut(Some(epoch)) => self.cut(name, epoch).await.map(Some),
+            RelayWish::Turn(wanted) => self.turn_as_told(one, &wanted).await.map(Some),
+            RelayWish::Cut(None) => {
+                let epoch = relay.cut(CutBy::Operator, None).await.map_err(|error| {
                     if relay.is_epoch_on_disk() {
                         return format!("no acknowledgement leaves from now on, also after a restart, but {error}: its disk hangs");
                     }
@@ -201,10 +211,11 @@ impl Relays {
         promotion::Relay { id, name: name.into(), host: host.into(), port, number, seen }
     }
 
-    /// Cuts one of them off from its source, for a move.
-    pub(crate) async fn cut(&self, name: &str) -> Result<String, String> {
+    /// Cuts one of them off from its source, for a move; not if it is in another epoch by now.
+    pub(crate) async fn cut(&self, name: &str, epoch: u64) -> Result<String, String> {
         let one = self.named(name).ok_or_else(|| format!("there is no relay '{name}'"))?;
-        let epoch = one.relay.cut(CutBy::Move).await.map_err(|error| format!("its disk: {error}"))?;
+        let cut = one.relay.cut(CutBy::Move, Some(epoch)).await;
+        let epoch = cut.map_err(|error| format!("the cut does not last: {error}"))?;
         Ok(format!("acknowledges to nobody, epoch {epoch}"))
     }
 
@@ -216,16 +227,30 @@ impl Relays {
         epoch: u64,
     ) -> Result<String, String> {
         let one = self.named(name).ok_or_else(|| format!("there is no relay '{name}'"))?;
-        let spot = place.spot();
-        let (target, known) = target(place).ok_or_else(|| format!("{} has no address", spot.name))?;
-        let turned = one.relay.turn(target, identity, epoch).await;
-        let is_done = turned.map_err(|error| format!("its disk: {error}"))?;
-        if !is_done {
-            return Err("it was cut again meanwhile".to_owned());
-        }
-        let (name, turned) = (Some(spot.name.clone()), Some(rt::now()));
-        one.followed.replace(Followed { known: Some(known), name, turned });
-        Ok(format!("follows {}, and acknowledges to it", spot.name))
+        let found = target(place).ok_or_else(|| format!("{} has no address", place.spot().name))?;
+        turn(one, found, (identity, epoch)).await
+    }
+
+    /// The same at the word of another process. A relay with a source of its own goes where that word says; one that follows a cluster
+    /// goes to a backend of it.
+    async fn turn_as_told(&self, one: &One, wanted: &RelayTurn) -> Result<String, String> {
+        let RelayTurn { server, address, identity, epoch } = wanted;
+        let found = match (one.cluster, &one.relay.settings().source) {
+            (Some(index), _) => {
+                let places = self.places.borrow();
+                places.get(index).and_then(|places| target(find(places, address, server)?))
+            }
+            (None, source) => source.as_ref().and_then(|source| {
+                let address = settings::address_of(&address.parse().ok()?);
+                Some((source.at(server.clone(), address), String::new()))
+            }),
+        };
+        let none = || {
+            format!(
+                "there is no backend '{server}' at {address} for the relay to follow: write it into [[cluster.backend]] there, too"
+            )
+        };
+        turn(one, found.ok_or_else(none)?, (identity, *epoch)).await
     }
 
     /// Ends all of them.
@@ -242,6 +267,29 @@ impl Relays {
             one.relay.end().await;
         }
     }
+}
+
+async fn turn(
+    one: &One,
+    (target, known): (Target, String),
+    (identity, epoch): (&str, u64),
+) -> Result<String, String> {
+    let name = Arc::<str>::from(target.name.as_str());
+    let turned = one.relay.turn(target, identity, epoch).await;
+    if !turned.map_err(|error| format!("its disk: {error}"))? {
+        return Err("it was cut again meanwhile, or has changed its source".to_owned());
+    }
+    let followed = Followed { known: Some(known), name: Some(name.clone()), turned: Some(rt::now()) };
+    one.followed.replace(followed);
+    Ok(format!("follows {name}, and acknowledges to it"))
+}
+
+/// The backend at this address, or else of this name.
+pub(crate) fn find<'a>(places: &'a [Arc<Place>], address: &str, name: &str) -> Option<&'a Arc<Place>> {
+    let is_at =
+        |place: &&Arc<Place>| place.spot().address.as_ref().is_some_and(|known| known.to_string() == address);
+    let is_named = |place: &&Arc<Place>| !name.is_empty() && *place.spot().name == *name;
+    places.iter().find(is_at).or_else(|| places.iter().find(is_named))
 }
 
 /// Tells a relay who the primary is, if that has changed. A primary that cannot be told at the moment ends nothing: the source is the old
@@ -293,6 +341,27 @@ fn standing(one: &One) -> RelayStanding {
         misses_it: matches!(state, State::Connecting | State::Retrying),
         is_acknowledging: is_receiving && relay.status().semi_sync.load(Relaxed),
         has: Arc::new(relay.log().executed()),
+    }
+}
+
+fn fence(one: &One) -> RelayFenceRow {
+    // Before what it has: that was acknowledged in this epoch, too.
+    let (relay, epoch) = (&one.relay, one.relay.epoch());
+    let (state, settings) = (relay.status().told().state, relay.settings());
+    let cut_by = if epoch.is_by_move { "move" } else { "operator" };
+    RelayFenceRow {
+        name: settings.name.clone(),
+        server_id: settings.server_id,
+        reported: one.reported.clone().map(|(host, port)| Address::Tcp(host, port).to_string()),
+        epoch: epoch.epoch,
+        cut_by: epoch.is_cut.then_some(cut_by),
+        is_on_disk: relay.is_epoch_on_disk(),
+        acknowledges_to: epoch.source,
+        refused: epoch.refused,
+        follows: relay.target().map(|target| (target.name, target.address.to_string())),
+        state: state.word(),
+        is_acknowledging: state == State::Receiving && relay.status().semi_sync.load(Relaxed),
+        executed: relay.log().executed().to_string(),
     }
 }
 

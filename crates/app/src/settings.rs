@@ -208,7 +208,11 @@ fn heartbeat(cluster: &Cluster) -> Option<HeartbeatSettings> {
 
 /// Where a backend listens.
 pub(crate) fn address(backend: &config::Backend) -> Address {
-    match &backend.address {
+    address_of(&backend.address)
+}
+
+pub(crate) fn address_of(written: &config::BackendAddress) -> Address {
+    match written {
         config::BackendAddress::Tcp { host, port } => Address::Tcp(host.clone(), *port),
         config::BackendAddress::Unix(path) => Address::Unix(path.clone()),
     }

@@ -45,6 +45,11 @@ pub(crate) fn settings(cluster: &Cluster) -> Option<PromotionSettings> {
     })
 }
 
+/// The relays of other processes that acknowledge to its primary.
+pub(crate) fn remote_relays(cluster: &Cluster) -> Arc<[config::RemoteRelay]> {
+    cluster.failover.iter().flat_map(|failover| failover.remote_relays.iter().cloned()).collect()
+}
+
 /// The sessions of a cluster.
 pub(crate) struct Sessions {
     pub cluster: ClusterId,

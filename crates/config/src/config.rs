@@ -21,7 +21,7 @@ mod lease;
 mod limit;
 mod relay;
 
-pub use failover::{Account as FailoverAccount, Failover};
+pub use failover::{Account as FailoverAccount, Failover, RemoteRelay};
 pub use filter::Filter;
 pub use http::{Http, HttpToken, TokenSecret};
 pub use lease::{Failsafe, Lease, Vip};

@@ -220,6 +220,13 @@ fn secrets(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
                 found.push(change(format!("{head}.failover.{option}"), of_clusters));
             }
         }
+        for relay in &after.remote_relays {
+            let known = before.remote_relays.iter().find(|known| known.name == relay.name);
+            if known.is_some_and(|known| known.password != relay.password) {
+                let path = format!("{head}.failover.remote_relay[{:?}].password", relay.name);
+                found.push(change(path, of_clusters));
+            }
+        }
     }
     let admins = running.admin.iter().zip(&read.admin).flat_map(|(before, after)| {
         after.users.iter().filter_map(|user| {

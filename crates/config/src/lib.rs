@@ -32,8 +32,8 @@ pub use clients::Clients;
 pub use config::{
     Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Failover,
     FailoverAccount, Failsafe, Filter, Http, HttpToken, Lease, Limit, Listener, Mirror, Monitor, Relay,
-    RelayArchive, RelayKeep, RelaySource, RelayUser, Rule, RuleTable, TableName, TlsIdentity, TokenSecret,
-    User, Vip,
+    RelayArchive, RelayKeep, RelaySource, RelayUser, RemoteRelay, Rule, RuleTable, TableName, TlsIdentity,
+    TokenSecret, User, Vip,
 };
 pub use diff::{Change, Effect, Plan};
 pub use edit::{Assigned, Edit, Given, NotEdited, Rows, edit};

@@ -108,7 +108,7 @@ pub use authentication::Authentication;
 pub use cache::Cache;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub use digests::Digests;
-pub(crate) use failover::FailoverSection;
+pub(crate) use failover::{FailoverSection, RemoteRelaySection};
 pub(crate) use filter::FilterSection;
 pub(crate) use http::{HttpSection, HttpTokenSection};
 pub(crate) use lease::LeaseSection;
@@ -315,6 +315,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<ClusterSection>(),
         chapter::<BackendSection>(),
         chapter::<FailoverSection>(),
+        chapter::<RemoteRelaySection>(),
         chapter::<Routing>(),
         chapter::<RuleSection>(),
         chapter::<FilterSection>(),

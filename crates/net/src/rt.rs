@@ -133,6 +133,26 @@ pub fn either<A: Future, B: Future>(a: A, b: B) -> FirstOf<A, B> {
     FirstOf { a, b }
 }
 
+/// All of these at the same time; what came of them, in their order.
+pub async fn all<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
+    let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    poll_fn(move |context| {
+        for (future, done) in futures.iter_mut().zip(&mut done) {
+            if done.is_none()
+                && let Poll::Ready(value) = future.as_mut().poll(context)
+            {
+                *done = Some(value);
+            }
+        }
+        if done.iter().all(Option::is_some) {
+            Poll::Ready(done.drain(..).flatten().collect())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await
+}
+
 pin_project! {
     /// The future of `timeout`: nothing if the time was not enough.
     #[must_use = "futures do nothing unless they are awaited"]

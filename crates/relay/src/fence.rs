@@ -36,6 +36,20 @@ pub struct Epoch {
     /// named it counts on its being acknowledged, so that it is cut off as `source` is.
     #[serde(default)]
     pub admitted: Option<String>,
+    /// Where a move has turned the relay to, in the place of the source of its section: a restarted relay goes on there.
+    #[serde(default)]
+    pub turned: Option<Turned>,
+}
+
+/// Whom a relay was told to follow that has a source in its section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turned {
+    /// The server's name, for operators.
+    pub name: String,
+    /// Where it listens.
+    pub address: String,
+    /// The source that the section had then: with another one there, that one is followed.
+    pub instead_of: String,
 }
 
 /// Who cuts.
@@ -147,16 +161,17 @@ impl Fence {
 
     #[cfg(test)]
     pub(crate) fn cut(&self) -> io::Result<u64> {
-        self.close(CutBy::Operator, || {});
+        self.close(CutBy::Operator, None, || {});
         self.keep()
     }
 
     /// Cuts the source off: no acknowledgement leaves from now on. It counts for as long as the process lives; `keep` has it count longer.
-    /// `then` is called before anything else can change.
-    pub(crate) fn close(&self, by: CutBy, then: impl FnOnce()) {
-        self.open.store(CLOSED, Ordering::SeqCst);
+    /// With an epoch only if it is still this one; false: it is not. `then` is called before anything else can change.
+    pub(crate) fn close(&self, by: CutBy, epoch: Option<u64>, then: impl FnOnce()) -> bool {
         let mut state = self.lock();
-        // Again: a connection may have entered in between.
+        if epoch.is_some_and(|epoch| epoch != state.epoch.epoch) {
+            return false;
+        }
         self.open.store(CLOSED, Ordering::SeqCst);
         let next = &mut state.epoch;
         let old = [next.source.take(), next.admitted.take()];
@@ -165,6 +180,7 @@ impl Fence {
         next.epoch += 1;
         state.version += 1;
         then();
+        true
     }
 
     /// Has the disk take what counts; gives its epoch. Waits for the disk.
@@ -180,11 +196,12 @@ impl Fence {
     }
 
     /// Ends a cut, if the epoch is still this one; `None`: it is not. With the identity of a source, that source may be acknowledged even
-    /// if it was cut off before; without, any that was not. `then` is called once that counts. Waits for the disk.
+    /// if it was cut off before; without, any that was not. `turned`: where that source is, if that has to be kept. `then` is called once
+    /// that counts. Waits for the disk.
     pub(crate) fn admit_in(
         &self,
         epoch: u64,
-        identity: Option<&str>,
+        (identity, turned): (Option<&str>, Option<Turned>),
         then: impl FnOnce(),
     ) -> io::Result<Option<u64>> {
         let _writing = self.writing();
@@ -193,6 +210,7 @@ impl Fence {
             return Ok(None);
         }
         let (mut next, version) = (state.epoch.with_admitted(identity), state.version);
+        next.turned = turned.or(next.turned);
         if next == state.epoch {
             then();
             return Ok(Some(epoch));

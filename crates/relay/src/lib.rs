@@ -31,7 +31,7 @@ mod settings;
 mod source;
 mod status;
 
-pub use fence::{CutBy, Epoch};
+pub use fence::{CutBy, Epoch, Turned};
 pub use relay::Relay;
 pub use settings::{Settings, Target};
 pub use status::{State, Status, Times, Told};

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use delphinus_net::Address;
 use delphinus_net::rt::{self, Manner, watch};
 use delphinus_wire::gtid::uuid_text;
 
-use crate::fence::{CutBy, Epoch, Fence};
+use crate::fence::{CutBy, Epoch, Fence, Turned};
 use crate::intake::{Files, Writer};
 use crate::log::{Anchor, Log, RecoverError, recover, sync_folder};
 use crate::receiver::{Elsewhere, Orders, Receiver};
@@ -57,7 +58,7 @@ impl Relay {
         let uuid = own_uuid(&settings).map_err(failed)?;
         let root = Anchor::of(&settings.folder).map_err(failed)?;
         let is_wanted = settings.is_started && !fence.epoch().is_cut;
-        let target = settings.source.clone();
+        let target = first_target(settings.source.clone(), fence.epoch().turned);
         let (orders, told) = watch::channel(Orders { is_wanted, target, round: 1, is_over: false });
         let (done, seen) = watch::channel(0);
         let settings = Arc::new(settings);
@@ -130,6 +131,11 @@ impl Relay {
         self.fence.is_on_disk()
     }
 
+    /// Whom it is to follow; `None`: nobody has said so yet.
+    pub fn target(&self) -> Option<Target> {
+        self.orders.borrow().target.clone()
+    }
+
     fn order(&self, change: impl FnOnce(&mut Orders)) -> u64 {
         order(&self.orders, change)
     }
@@ -170,14 +176,16 @@ impl Relay {
 
     /// Cuts the source off: with the relay as the only acknowledger and no time-out, it can commit nothing from now on that a client is
     /// told of. Gives the epoch once it is on disk; a restarted relay does not acknowledge that source either. Everything that it ever
-    /// acknowledged is in the log.
+    /// acknowledged is in the log. With an epoch only if the relay is still in that one: a word that comes late cuts nobody off.
     ///
     /// # Errors
-    /// The disk, which may hang. This process keeps to the cut then, too: no acknowledgement leaves, and no source is connected to. But a
+    /// Another epoch; nothing has changed then. Or the disk, which may hang. This process keeps to the cut then, too: no acknowledgement leaves, and no source is connected to. But a
     /// restarted relay would not know, unless `is_epoch_on_disk`: cut again until that is done.
-    pub async fn cut(&self, by: CutBy) -> io::Result<u64> {
+    pub async fn cut(&self, by: CutBy, epoch: Option<u64>) -> io::Result<u64> {
         let mut round = 0;
-        self.fence.close(by, || round = self.order(|orders| orders.is_wanted = false));
+        if !self.fence.close(by, epoch, || round = self.order(|orders| orders.is_wanted = false)) {
+            return Err(io::Error::other("it is in another epoch by now"));
+        }
         let late = || io::Error::new(io::ErrorKind::TimedOut, "the disk hangs");
         let epoch = rt::timeout(DISK, self.at_disk(Fence::keep)).await.ok_or_else(late)??;
         if !self.ended(round).await {
@@ -200,7 +208,8 @@ impl Relay {
         let receive = move || {
             order(&orders, |orders| orders.is_wanted = true);
         };
-        let admitted = self.at_disk(move |fence| fence.admit_in(epoch, identity.as_deref(), receive)).await?;
+        let admitted =
+            self.at_disk(move |fence| fence.admit_in(epoch, (identity.as_deref(), None), receive)).await?;
         admitted.ok_or_else(|| io::Error::other("it was cut meanwhile, or has changed its source"))
     }
 
@@ -214,19 +223,26 @@ impl Relay {
         rotate(target, &self.settings, (&*self.log, &self.status.told())).await
     }
 
-    /// Follows `target` from now on, and may acknowledge to it, which calls itself `identity`: what a move of the primary's role says. Gives
-    /// false, and does nothing, if the relay is in another epoch than this one: it was cut since that was decided.
+    /// Follows `target` from now on, and may acknowledge to it, which calls itself `identity`: what a move of the primary's role says. A relay
+    /// with a source of its own does so after a restart, too. Gives false, and does nothing, if the relay is in another epoch than this
+    /// one: it was cut since that was decided.
     ///
     /// # Errors
     /// The disk; nothing has changed then in this process.
     pub async fn turn(&self, target: Target, identity: &str, epoch: u64) -> io::Result<bool> {
         let (identity, orders) = (identity.to_owned(), self.orders.clone());
+        let turned = self.settings.source.as_ref().map(|source| Turned {
+            name: target.name.clone(),
+            address: target.address.to_string(),
+            instead_of: source.address.to_string(),
+        });
         // With the word itself: a cut that comes after it is the last one to give an order.
         let receive = move || {
             order(&orders, |orders| (orders.is_wanted, orders.target) = (true, Some(target)));
         };
-        let turned = self.at_disk(move |fence| fence.admit_in(epoch, Some(&identity), receive)).await?;
-        Ok(turned.is_some())
+        let done =
+            self.at_disk(move |fence| fence.admit_in(epoch, (Some(&identity), turned), receive)).await?;
+        Ok(done.is_some())
     }
 
     /// Ends its thread.
@@ -237,6 +253,22 @@ impl Relay {
             let _ = rt::compute(move || thread.join()).await;
         }
     }
+}
+
+/// Whom a relay begins with: the server that a move has turned it to, as long as its section has the source that it had then.
+fn first_target(source: Option<Target>, turned: Option<Turned>) -> Option<Target> {
+    let source = source?;
+    let Some(turned) = turned.filter(|turned| turned.instead_of == source.address.to_string()) else {
+        return Some(source);
+    };
+    let address = if let Some(path) = turned.address.strip_prefix("unix:") {
+        Address::Unix(path.into())
+    } else {
+        let (host, port) = turned.address.rsplit_once(':')?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        Address::Tcp(host.to_owned(), port.parse().ok()?)
+    };
+    Some(source.at(turned.name, address))
 }
 
 /// Gives the number of its round.

@@ -51,3 +51,12 @@ pub struct Target {
     /// The name that its certificate must carry.
     pub host: String,
 }
+
+impl Target {
+    /// Another server, which is reached as this one is.
+    #[must_use]
+    pub fn at(&self, name: String, address: Address) -> Self {
+        let host = address.host().to_owned();
+        Self { name, address, host, reach: self.reach.clone() }
+    }
+}

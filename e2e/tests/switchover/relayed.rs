@@ -33,6 +33,13 @@ fn begin(scene: &Scene) {
     operator.query("RELAY START main").unwrap();
     let acknowledges = || Ok(scene.rows("SELECT acknowledging FROM relays")[0][0] == "1");
     until(LIMIT, "the relay to acknowledge", acknowledges).unwrap();
+    wait_for_ever(scene);
+    until(LIMIT, "the primary to know the relay", || Ok(clients(scene, "primary")? == 1)).unwrap();
+    operator.query("SET cluster.failover.relays = ['main']").unwrap();
+}
+
+/// Commits on the primary wait for a relay, with no end.
+pub(crate) fn wait_for_ever(scene: &Scene) {
     let [source, replica] = words(scene);
     let for_ever = if scene.flavor == Flavor::MariaDb { u64::MAX } else { u64::from(u32::MAX) };
     let sql = format!(
@@ -42,8 +49,6 @@ fn begin(scene: &Scene) {
          SET GLOBAL rpl_semi_sync_{source}_enabled = 1"
     );
     scene.server("primary").query(&sql).unwrap();
-    until(LIMIT, "the primary to know the relay", || Ok(clients(scene, "primary")? == 1)).unwrap();
-    operator.query("SET cluster.failover.relays = ['main']").unwrap();
 }
 
 fn assert_alone_waits(scene: &Scene, name: &str) {
@@ -96,7 +101,7 @@ fn what_the_relay_alone_has_survives(scene: &mut Scene) {
 }
 
 /// The proxy has seen how the primary waits: it looks once a second, and asks this nowhere else.
-fn until_looked_at(scene: &Scene) {
+pub(crate) fn until_looked_at(scene: &Scene) {
     let asked = || -> anyhow::Result<u64> {
         let sql = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_show_replicas', 'Com_show_slave_hosts')";
         let said = scene.server("primary").query(sql)?;

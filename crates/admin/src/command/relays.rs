@@ -1,4 +1,4 @@
-//! The tables `relays` and `relay_files`, and `RELAY START | STOP | CUT | PURGE | ROTATE`.
+//! The tables `relays` and `relay_files`, and `RELAY START | STOP | CUT | TURN | PURGE | ROTATE`.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::source::{Provider, Source};
 use crate::table::{Table, number, text};
+use crate::text::Word;
 use crate::users::AdminRole;
 
 /// A relay's incoming side, as operators see it.
@@ -116,12 +117,27 @@ pub enum RelayWish {
     Start(Option<String>),
     /// It stops receiving.
     Stop,
-    /// It cuts its source off.
-    Cut,
+    /// It cuts its source off. With an epoch a move of the primary's role says so, and it counts in that epoch alone.
+    Cut(Option<u64>),
+    /// It follows a server, and acknowledges to it.
+    Turn(RelayTurn),
     /// It removes all files before this one.
     Purge(String),
     /// It has its source begin a new file; the answer is the name of the one that was closed.
     Rotate,
+}
+
+/// Whom a relay is to follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayTurn {
+    /// The server's name.
+    pub server: String,
+    /// Where it listens.
+    pub address: String,
+    /// Its uuid (MariaDB: `server-ID`).
+    pub identity: String,
+    /// The relay does so in this epoch alone.
+    pub epoch: u64,
 }
 
 /// What becomes of a wish: in words, if there is something to say.
@@ -256,21 +272,40 @@ pub(crate) static FILES: Source = Source {
     }),
 };
 
-/// `RELAY START name [ADMIT 'uuid']`, `RELAY STOP name`, `RELAY CUT name`, `RELAY PURGE name TO 'file'`, `RELAY ROTATE name`.
-pub(super) async fn relay(call: &Call<'_>) -> Result<Answer, Refused> {
-    let (name, wish) = match call.words {
+/// What is wished of which relay; `None`: that is no wish.
+fn wish(words: &[Word]) -> Option<(&Word, RelayWish)> {
+    let number = |word: &Word| word.text.parse().ok();
+    Some(match words {
         [word, name] if word.is("START") => (name, RelayWish::Start(None)),
         [word, name, admit, identity] if word.is("START") && admit.is("ADMIT") => {
             (name, RelayWish::Start(Some(identity.text.clone())))
         }
         [word, name] if word.is("STOP") => (name, RelayWish::Stop),
-        [word, name] if word.is("CUT") => (name, RelayWish::Cut),
+        [word, name] if word.is("CUT") => (name, RelayWish::Cut(None)),
+        [word, name, by, who, epoch, n]
+            if word.is("CUT") && by.is("BY") && who.is("MOVE") && epoch.is("EPOCH") =>
+        {
+            (name, RelayWish::Cut(Some(number(n)?)))
+        }
+        [word, name, to, server, at, address, is, identity, epoch, n]
+            if [(word, "TURN"), (to, "TO"), (at, "AT"), (is, "IDENTITY"), (epoch, "EPOCH")]
+                .iter()
+                .all(|(word, wanted)| word.is(wanted)) =>
+        {
+            let [server, address, identity] = [server, address, identity].map(|word| word.text.clone());
+            (name, RelayWish::Turn(RelayTurn { server, address, identity, epoch: number(n)? }))
+        }
         [word, name] if word.is("ROTATE") => (name, RelayWish::Rotate),
         [word, name, to, file] if word.is("PURGE") && to.is("TO") => {
             (name, RelayWish::Purge(file.text.clone()))
         }
-        _ => return Err(usage_of("RELAY")),
-    };
+        _ => return None,
+    })
+}
+
+/// `RELAY START name [ADMIT 'uuid']`, `RELAY CUT name`, and the others of [`RelayWish`].
+pub(super) async fn relay(call: &Call<'_>) -> Result<Answer, Refused> {
+    let (name, wish) = wish(call.words).ok_or_else(|| usage_of("RELAY"))?;
     let proxy = &call.console.parts.proxy;
     if !proxy.relays().iter().any(|relay| relay.name == name.text) {
         return Err(Refused::because(format!(

@@ -4,8 +4,8 @@ use super::kind::{ask, change, client, look, look_for_clients, operate};
 use super::{
     AdminRole, Answer, Beyond, Command, Rows, Run, activity, audit, backends, cache, cache_digests,
     cache_streams, clusters, config, describe, digests, doctor, filters, hello, help, kill, limits, logs,
-    memory, pause, pools, relay_replicas, relays, route, select, service, sessions, set, settings, snapshots,
-    status, switchover, vips,
+    memory, pause, pools, relay_fences, relay_replicas, relays, route, select, service, sessions, set,
+    settings, snapshots, status, switchover, vips,
 };
 
 /// All commands, in the order of the reference.
@@ -95,12 +95,23 @@ pub(crate) const COMMANDS: &[Command] = &[
         &relay_replicas::REPLICAS,
     ),
     look(&["SHOW RELAY FILES"], "name", "The files of replication relays, oldest first.", &relays::FILES),
+    Command {
+        role: AdminRole::Operator,
+        ..look(
+            &["SHOW RELAY FENCES"],
+            "name",
+            "Whom each relay acknowledges, who has cut it off, and what it has: what proxies in other processes ask.",
+            &relay_fences::FENCES,
+        )
+    },
     operate(
         &["RELAY"],
-        "{START name [ADMIT 'uuid'] | STOP name | CUT name | PURGE name TO 'file' | ROTATE name}",
+        "{START name [ADMIT 'uuid'] | STOP name | CUT name [BY MOVE EPOCH n] | TURN name TO 'server' AT 'address' IDENTITY 'uuid' EPOCH n | PURGE name TO 'file' | ROTATE name}",
         "START: the relay receives, or tries again at once; after CUT it takes any source that was not cut off, and the one with this uuid \
          (MariaDB: 'server-ID') in any case. STOP: it stops receiving. CUT: it cuts its source off for good: the answer comes when that is on \
-         disk, and no acknowledgement leaves after it, also not after a restart. PURGE: it removes all files before this one that no replica \
+         disk, and no acknowledgement leaves after it, also not after a restart. BY MOVE is what a proxy says that moves the role of primary and is another \
+         process: the next move ends that cut. TURN: it follows the server at this address, also after a restart, and acknowledges to it; 'uuid' as for START. With \
+         EPOCH nothing is done if the relay is in another one (SHOW RELAY FENCES). PURGE: it removes all files before this one that no replica \
          reads. ROTATE: it has its source begin a new log file (FLUSH BINARY LOGS; its user needs RELOAD there), waits until that has come, and \
          says which file is closed now.",
         Run::Asking(|call| Box::pin(relays::relay(call))),

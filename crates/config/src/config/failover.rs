@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::address::BackendAddress;
 use crate::secret::Secret;
 use crate::word::OnLoss;
 
@@ -17,8 +18,10 @@ pub struct Failover {
     pub auto_failover: bool,
     /// What happens when something acknowledged may be lost.
     pub on_loss: OnLoss,
-    /// Relays that acknowledge: names of `[[relay]]` of this file.
+    /// Relays that acknowledge: names of `[[relay]]` of this file, and of those of other processes.
     pub relays: Vec<String>,
+    /// Those of other processes.
+    pub remote_relays: Vec<RemoteRelay>,
     /// How long a primary may be away, milliseconds.
     pub detect_ms: u64,
     /// How long nothing is done without an operator after a failover, seconds.
@@ -39,6 +42,22 @@ pub struct Failover {
     pub prefer: Vec<String>,
     /// Backends that never take it.
     pub never: Vec<String>,
+}
+
+/// A relay of another process, which is asked and told over the admin listener there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RemoteRelay {
+    /// Its name there.
+    pub name: String,
+    /// The admin listener.
+    pub address: BackendAddress,
+    /// The operator.
+    pub user: String,
+    /// The operator's password.
+    pub password: Secret,
+    /// Authorities that the listener's certificate comes from.
+    pub tls_ca: Option<PathBuf>,
 }
 
 /// A user and its password.

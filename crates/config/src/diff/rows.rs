@@ -70,7 +70,8 @@ pub(super) fn generic(path: &str) -> String {
 fn row_of(path: &str) -> Option<&str> {
     let (row, _) = path.rsplit_once("].")?;
     let row = &path[..=row.len()];
-    (!row.starts_with("cluster[") || row.contains("].backend[")).then_some(row)
+    let is_inner = row.contains("].backend[") || row.contains("].failover.remote_relay[");
+    (!row.starts_with("cluster[") || is_inner).then_some(row)
 }
 
 /// With one change in the place of many for a row that comes or goes as a whole.

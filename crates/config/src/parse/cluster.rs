@@ -1,11 +1,12 @@
 //! The clusters of a file: one `[cluster]`, or a `[[cluster]]` for each, with what is said for all of them below what is
 //! said for one.
 
-use super::{Rows, each, missing, one, optional, rows};
+use super::{Rows, each, missing, one, rows};
 use crate::document::Table;
 use crate::mistake::Mistakes;
 use crate::schema::{
-    BackendSection, ClusterSection, FailoverSection, MonitorSection, Pool, Routing, Section, Written, read,
+    BackendSection, ClusterSection, FailoverSection, MonitorSection, Pool, RemoteRelaySection, Routing,
+    Section, Written, read,
 };
 
 /// The clusters as read.
@@ -22,6 +23,7 @@ pub(crate) struct WrittenCluster {
     pub(crate) section: Option<Written<ClusterSection>>,
     pub(crate) backends: Rows<BackendSection>,
     pub(crate) failover: Option<Written<FailoverSection>>,
+    pub(crate) remote_relays: Rows<RemoteRelaySection>,
     pub(crate) routing: Option<Written<Routing>>,
     pub(crate) monitor: Option<Written<MonitorSection>>,
     pub(crate) pool: Option<Written<Pool>>,
@@ -49,6 +51,7 @@ impl WrittenClusters {
             let mut list = one(&path, cluster.section.as_ref());
             list.extend(each(&format!("{path}.backend"), &cluster.backends));
             list.extend(one(&format!("{path}.failover"), cluster.failover.as_ref()));
+            list.extend(each(&format!("{path}.failover.remote_relay"), &cluster.remote_relays));
             list.extend(one(&format!("{below}routing"), cluster.routing.as_ref()));
             list.extend(one(&format!("{below}monitor"), cluster.monitor.as_ref()));
             list.extend(one(&format!("{below}pool"), cluster.pool.as_ref()));
@@ -104,10 +107,13 @@ fn cluster(
     let mut backends: Rows<BackendSection> = rows(table, "backend", mistakes);
     backends.complete &= complete;
     let monitor = layers(root, Some(table), ("monitor", MonitorSection::HEAD, "[cluster.monitor]"), mistakes);
+    let failover = table.child("failover", FailoverSection::HEAD, mistakes);
+    let failover = failover.unwrap_or_else(|| Table::absent(FailoverSection::HEAD));
     WrittenCluster {
         section: read(table, mistakes),
         backends,
-        failover: optional(table, "failover", mistakes),
+        remote_relays: rows(&failover, "remote_relay", mistakes),
+        failover: read(&failover, mistakes),
         routing: layered(root, Some(table), ("routing", "[cluster.routing]"), mistakes),
         monitor: monitor.filter(|_| knows_monitor).and_then(|table| read(&table, mistakes)),
         pool: layered(root, Some(table), ("pool", "[cluster.pool]"), mistakes),

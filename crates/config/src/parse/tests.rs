@@ -301,7 +301,7 @@ fn relays_of_a_failover_can_acknowledge() {
         mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     });
     expect![[r"
-        /etc/delphinus/d.toml:16:1: relays names 'r', and there is no such relay; write names of [[relay]] of this file
+        /etc/delphinus/d.toml:16:1: relays names 'r', and there is no such relay; write names of [[relay]] of this file, or of [[cluster.failover.remote_relay]]
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: it follows another source; write cluster = the name of this cluster there
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: semi_sync = false; remove that from the relay
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: servers do not know where they reach it; write addresses with an IP address, or report_address, there
@@ -310,6 +310,31 @@ fn relays_of_a_failover_can_acknowledge() {
     assert!(parse_text(&file(&relay(at, "repl"))).is_ok());
     let elsewhere = "addresses = ['0.0.0.0:3306']\nreport_address = 'relay.example:3306'";
     assert!(parse_text(&file(&relay(elsewhere, "repl"))).is_ok());
+    // Of another process.
+    let remote =
+        |lines: &str| format!("[[cluster.failover.remote_relay]]\naddress = '127.0.0.1:6447'\n{lines}\n");
+    let whole = "name = 'r'\nuser = 'o'\npassword = 'planted'";
+    let config = parse_text(&file(&remote(whole))).unwrap();
+    assert_eq!(config.clusters[0].failover.as_ref().unwrap().remote_relays[0].name, "r");
+    let all = [
+        remote(whole) + &remote(whole),
+        remote(whole) + &relay(at, "repl"),
+        remote("name = 'r'\npassword = 'planted'"),
+        remote("name = 'r'\nuser = 'o'"),
+        remote(whole).replace("127.0.0.1", "relay1.example"),
+    ];
+    let told = all.map(|relay| {
+        let mistakes = parse_text(&file(&relay)).unwrap_err();
+        mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    });
+    expect![[r#"
+        /etc/delphinus/d.toml:24:1: name "r" is there twice; write another name, or remove one of the two
+        /etc/delphinus/d.toml:16:1: 'r' is a [[relay]] of this file and a remote_relay; give one of the two another name, or remove it
+        /etc/delphinus/d.toml:17:1: user is missing in [[cluster.failover.remote_relay]]; write user = and text in quotes
+        /etc/delphinus/d.toml:17:1: the user "o" of remote_relay 'r' has no password; write password_file, password_env or password ("" for a user without a password)
+        /etc/delphinus/d.toml:18:1: remote_relay 'r' is on another machine, and whom to trust there is not said; write tls_ca = "/path/to/ca.pem", too
+    "#]]
+    .assert_eq(&(told.join("\n") + "\n"));
 }
 
 #[test]
@@ -640,7 +665,8 @@ fn every_option_is_shown_and_no_secret_is() {
         + "[admin]\naddresses = ['[::1]:1', 'unix:/a']\n[[admin.user]]\nname = 'ops'\npassword = 'admin-secret'\n\
            [http]\naddresses = ['unix:/b']\n[[http.token]]\nname = 't'\ntoken = 'http-secret-012345'\n\
            [[relay]]\nname = 'r'\nfolder = 'r'\nserver_id = 9\nsource_user = 'u'\nsource_password = 'source-secret'\n\
-           [[relay.user]]\nname = 'u'\npassword = 'replica-secret'\n";
+           [[relay.user]]\nname = 'u'\npassword = 'replica-secret'\n\
+           [[cluster.failover.remote_relay]]\nname = 'far'\naddress = '127.0.0.1:6447'\nuser = 'o'\npassword = 'remote-secret'\n";
     let shown = parse_text(&text).unwrap().effective.0;
     let value = |path: &str| shown.iter().find(|(name, _)| name == path).map(|(_, value)| value.as_str());
     assert_eq!(value("proxy.workers"), Some("4"));
@@ -661,6 +687,7 @@ fn every_option_is_shown_and_no_secret_is() {
         "http-secret",
         "source-secret",
         "replica-secret",
+        "remote-secret",
         "2470C0C0",
         "$A$005",
     ] {
@@ -702,7 +729,7 @@ fn the_reference_page_is_up_to_date() {
 
 const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
-    [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND[cluster.failover]\nFAILOVER\
+    [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND[cluster.failover]\nFAILOVER[[cluster.failover.remote_relay]]\nname = 'far'\naddress = 'far:6447'\nuser = 'o'\nREMOTE\
     [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[digests]\nDIGESTS[slow_log]\nSLOWLOG[activity]\nACTIVITY[sql_log]\nSQLLOG[lease]\nstore = 'local'\nLEASE[log]\nLOG\
     [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[filter]]\nstatement = ['ddl']\nFILTER[[limit]]\nLIMIT[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR[[relay]]\nname = 'r'\nfolder = 'r'\nsource_user = 'u'\nsource_password = 'p'\nSTREAM[[relay.user]]\nname = 'u'\npassword = 'p'\nFOLLOWER[[vip]]\nname = 'v'\naddresses = ['10.0.0.100']\nVIRTUAL\
     [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR\
@@ -718,6 +745,7 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("cluster", "CLUSTER"),
         ("cluster.backend", "BACKEND"),
         ("cluster.failover", "FAILOVER"),
+        ("cluster.failover.remote_relay", "REMOTE"),
         ("monitor", "MONITOR"),
         ("authentication", "AUTHENTICATION"),
         ("pool", "POOL"),

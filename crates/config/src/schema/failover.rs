@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{is, unset};
+use super::{is, required, unset};
+use crate::address::BackendAddress;
 use crate::secret::Secret;
 use crate::word::OnLoss;
 
@@ -10,7 +11,7 @@ section! {
     /// How the proxy moves the primary's role itself: `SWITCHOVER`, `FAILOVER`, and a lost primary that is replaced without an
     /// operator. It works with `topology = "read_only"` (GTIDs on all servers) and "group_replication". Without `user` the proxy
     /// follows roles that others move. See docs/switchover.md.
-    pub(crate) struct FailoverSection = "[cluster.failover]" at "cluster.failover" {
+    pub(crate) struct FailoverSection = "[cluster.failover]" at "cluster.failover" with "remote_relay" {
         /// User as whom the proxy acts on all backends. It needs more rights than the monitor; `SWITCHOVER CHECK` says which are
         /// missing.
         user: Option<String> = unset("the proxy does not move roles"), "", Hot;
@@ -37,8 +38,8 @@ section! {
         on_loss: OnLoss = is(OnLoss::Refuse), "", Hot, aka "onloss";
         /// Names of `[[relay]]` that acknowledge to this cluster's primary (strong synchronisation). A failover cuts them off from a lost
         /// primary before it chooses another, has that one get what they have, and has them acknowledge to it before it takes writes. They
-        /// follow this cluster, have semi_sync = true, and a `[[relay.user]]` of the name of `replication_user`, with its password. See
-        /// docs/relay.md.
+        /// follow this cluster, have semi_sync = true, and a `[[relay.user]]` of the name of `replication_user`, with its password. Those in
+        /// other processes are named here, too, and have a `[[cluster.failover.remote_relay]]` each. See docs/relay.md.
         relays: Vec<String> = is(vec![]), "", Hot;
         /// A primary that does not answer for so long, and that its replicas have lost, is lost.
         detect_ms: u64 = is(3_000), "ms", Hot, in 100..=3_600_000;
@@ -62,5 +63,26 @@ section! {
         prefer: Vec<String> = is(vec![]), "", Hot;
         /// Names of backends that never take it.
         never: Vec<String> = is(vec![]), "", Hot;
+    }
+}
+
+section! {
+    /// One section for each relay of `relays` that runs in another process: `delphinus relay`, or another proxy. The proxy asks it, and
+    /// gives it orders, over the admin listener there. One that does not answer counts as not cut. See docs/relay.md.
+    pub(crate) struct RemoteRelaySection = "[[cluster.failover.remote_relay]]" at "cluster.failover.remote_relay" {
+        /// The relay's name there. Unique, also among all `[[relay]]` of this file.
+        name: String = required(), "", Hot;
+        /// The admin listener of its process: `relay1.example:6447`, or `unix:/run/delphinus/admin.sock`.
+        address: BackendAddress = required(), "", Hot;
+        /// Operator there as whom the proxy logs in. It needs the role "operator".
+        user: String = required(), "", Hot;
+        /// Its password as it is.
+        password: Option<Secret> = unset("another password option"), "", Hot;
+        /// Environment variable that holds the password.
+        password_env: Option<String> = unset("another password option"), "", Hot;
+        /// File that holds the password and nothing else. Relative paths start at the directory of the configuration file.
+        password_file: Option<PathBuf> = unset("another password option"), "", Hot;
+        /// Authorities that the listener's certificate comes from, PEM. An address of another machine needs it.
+        tls_ca: Option<PathBuf> = unset("none"), "", Hot;
     }
 }

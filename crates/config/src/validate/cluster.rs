@@ -10,7 +10,7 @@ use crate::word::{BackendTls, Compression, Flavor, Role, TopologyKind};
 
 impl Check<'_, '_> {
     pub(super) fn cluster(&mut self, cluster: WrittenCluster) -> Option<Cluster> {
-        let WrittenCluster { section, backends, failover, routing, monitor, pool } = cluster;
+        let WrittenCluster { section, backends, failover, remote_relays, routing, monitor, pool } = cluster;
         if let (Some(section), Some(monitor)) = (&section, &monitor) {
             self.discovery(monitor, section.value.topology);
         }
@@ -24,7 +24,8 @@ impl Check<'_, '_> {
         let cluster = written.value;
         let backends: Vec<_> =
             backends.rows.into_iter().map(|row| self.backend(&row, cluster.flavor)).collect();
-        let failover = failover.and_then(|row| self.failover(&row, cluster.topology, &backends));
+        let failover =
+            failover.and_then(|row| self.failover(&row, &remote_relays, cluster.topology, &backends));
         Some(Cluster {
             name: cluster.name,
             schemas: cluster.schemas.iter().map(|schema| schema.to_lowercase()).collect(),

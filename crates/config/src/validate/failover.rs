@@ -2,9 +2,13 @@
 
 use super::Check;
 use super::password::Sources;
-use crate::config::{Backend, Cluster, Failover, FailoverAccount as Account, Lease, Relay, RelaySource};
+use crate::address::BackendAddress;
+use crate::config::{
+    Backend, Cluster, Failover, FailoverAccount as Account, Lease, Relay, RelaySource, RemoteRelay,
+};
 use crate::mistake::Span;
-use crate::schema::{FailoverSection, Written};
+use crate::parse::Rows;
+use crate::schema::{FailoverSection, RemoteRelaySection, Written};
 use crate::word::TopologyKind;
 
 impl Check<'_, '_> {
@@ -12,6 +16,7 @@ impl Check<'_, '_> {
     pub(super) fn failover(
         &mut self,
         row: &Written<FailoverSection>,
+        remote_relays: &Rows<RemoteRelaySection>,
         topology: TopologyKind,
         backends: &[Backend],
     ) -> Option<Failover> {
@@ -36,12 +41,14 @@ impl Check<'_, '_> {
         }
         let account = self.account(row, user)?;
         let replication = self.replication_account(row, &account)?;
+        let remote_relays = self.remote_relays(remote_relays)?;
         Some(Failover {
             account,
             replication,
             auto_failover: written.auto_failover,
             on_loss: written.on_loss,
             relays: written.relays.clone(),
+            remote_relays,
             detect_ms: written.detect_ms,
             pause_s: written.pause_s,
             transaction_wait_ms: written.transaction_wait_ms,
@@ -55,12 +62,56 @@ impl Check<'_, '_> {
         })
     }
 
+    /// Those of other processes; `None`: there is a mistake.
+    fn remote_relays(&mut self, rows: &Rows<RemoteRelaySection>) -> Option<Vec<RemoteRelay>> {
+        self.refuse_twins(&rows.rows, "name", |one, other| one.name == other.name, |one| one.name.clone());
+        let all: Vec<_> = rows.rows.iter().map(|row| self.remote_relay(row)).collect();
+        all.into_iter().collect::<Option<_>>().filter(|_| rows.complete)
+    }
+
+    fn remote_relay(&mut self, row: &Written<RemoteRelaySection>) -> Option<RemoteRelay> {
+        let RemoteRelaySection { name, address, user, .. } = &row.value;
+        let is_local = |host: &str| host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
+        if let BackendAddress::Tcp { host, .. } = address
+            && row.value.tls_ca.is_none()
+            && !is_local(host)
+        {
+            let what =
+                format!("remote_relay '{name}' is on another machine, and whom to trust there is not said");
+            self.mistakes.push(row.at("address"), what, "write tls_ca = \"/path/to/ca.pem\", too");
+        }
+        let sources = Sources {
+            of: format!("the user \"{user}\" of remote_relay '{name}'"),
+            prefix: "",
+            password: row.value.password.as_ref(),
+            password_env: row.value.password_env.as_deref(),
+            password_file: row.value.password_file.as_deref(),
+            password_hash: None,
+        };
+        let source = self.one_source(&sources, row)?;
+        let tls_ca = row.value.tls_ca.as_ref();
+        Some(RemoteRelay {
+            name: name.clone(),
+            address: address.clone(),
+            user: user.clone(),
+            password: self.plain(&source, "", row)?,
+            tls_ca: tls_ca.map(|path| self.pem_file("tls_ca", path, row.at("tls_ca"))),
+        })
+    }
+
     /// The relays that a cluster names can do what a move of its role asks of them. `named`: where they are named, for each cluster.
     pub(super) fn failover_relays(&mut self, named: &[Option<Span>], clusters: &[Cluster], relays: &[Relay]) {
         for (index, (at, cluster)) in named.iter().zip(clusters).enumerate() {
             let (Some(at), Some(failover)) = (at, &cluster.failover) else { continue };
             for name in &failover.relays {
                 let found = relays.iter().find(|relay| relay.name == *name);
+                if failover.remote_relays.iter().any(|relay| relay.name == *name) {
+                    if found.is_some() {
+                        let what = format!("'{name}' is a [[relay]] of this file and a remote_relay");
+                        self.mistakes.push(at, what, "give one of the two another name, or remove it");
+                    }
+                    continue;
+                }
                 if let Some((what, instead)) = unfit(name, found, (index, &failover.replication.user)) {
                     self.mistakes.push(at, what, instead);
                 }
@@ -134,7 +185,7 @@ fn unfit(
     let Some(relay) = relay else {
         return Some((
             format!("relays names '{name}', and there is no such relay"),
-            "write names of [[relay]] of this file",
+            "write names of [[relay]] of this file, or of [[cluster.failover.remote_relay]]",
         ));
     };
     let because = |why: &str| format!("relay '{name}' cannot acknowledge for this cluster: {why}");

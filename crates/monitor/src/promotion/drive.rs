@@ -14,7 +14,6 @@ use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
@@ -179,7 +178,7 @@ impl Driver {
             .hands
             .iter_mut()
             .map(|hand| Box::pin(hand.look(limit)) as Pin<Box<dyn Future<Output = Server>>>);
-        all(looks.collect()).await
+        rt::all(looks.collect()).await
     }
 
     fn named(&self, name: &str) -> Result<BackendId, String> {
@@ -427,26 +426,6 @@ fn find(servers: &[Server], id: BackendId) -> Result<&Server, String> {
         .iter()
         .find(|server| server.id == id)
         .ok_or_else(|| "the primary is no backend any more".to_owned())
-}
-
-/// All of them at the same time.
-async fn all<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
-    let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
-    std::future::poll_fn(move |context| {
-        for (future, done) in futures.iter_mut().zip(&mut done) {
-            if done.is_none()
-                && let Poll::Ready(value) = future.as_mut().poll(context)
-            {
-                *done = Some(value);
-            }
-        }
-        if done.iter().all(Option::is_some) {
-            Poll::Ready(done.drain(..).flatten().collect())
-        } else {
-            Poll::Pending
-        }
-    })
-    .await
 }
 
 /// So that a failover without an operator's word is as the configuration says.

@@ -12,8 +12,8 @@ pub trait Relays {
     /// How those of these names stand, in their order.
     fn look<'a>(&'a self, names: &'a [String]) -> Pin<Box<dyn Future<Output = Vec<Relay>> + 'a>>;
 
-    /// Has one acknowledge to nobody any more, also after a restart. In words what came of it.
-    fn cut<'a>(&'a self, name: &'a str) -> Told<'a, String>;
+    /// Has one acknowledge to nobody any more, also after a restart; not if it is in another epoch than this one. In words what came of it.
+    fn cut<'a>(&'a self, name: &'a str, epoch: u64) -> Told<'a, String>;
 
     /// Has one follow a backend, which calls itself `identity`, and acknowledge to it; not if it is in another epoch than this one.
     fn turn<'a>(&'a self, name: &'a str, to: (BackendId, &'a str), epoch: u64) -> Told<'a, String>;

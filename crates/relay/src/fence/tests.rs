@@ -12,7 +12,7 @@ fn place(name: &str) -> PathBuf {
 }
 
 fn admit(fence: &Fence, identity: Option<&str>) -> io::Result<Option<u64>> {
-    fence.admit_in(fence.epoch().epoch, identity, || {})
+    fence.admit_in(fence.epoch().epoch, (identity, None), || {})
 }
 
 #[test]
@@ -22,10 +22,27 @@ fn a_word_that_was_said_before_a_cut_ends_it_no_more() {
     fence.enter("a").unwrap().unwrap();
     let cut = fence.cut().unwrap();
     assert_eq!(fence.cut().unwrap(), cut + 1);
-    assert_eq!(fence.admit_in(cut, Some("a"), || {}).unwrap(), None);
+    assert_eq!(fence.admit_in(cut, (Some("a"), None), || {}).unwrap(), None);
     assert!(fence.epoch().is_cut);
-    assert_eq!(fence.admit_in(cut + 1, Some("a"), || {}).unwrap(), Some(cut + 2));
+    assert_eq!(fence.admit_in(cut + 1, (Some("a"), None), || {}).unwrap(), Some(cut + 2));
     assert_eq!(fence.enter("a").unwrap(), Ok(cut + 2));
+    fs::remove_dir_all(&place).unwrap();
+}
+
+#[test]
+fn a_cut_that_comes_late_changes_nothing() {
+    let place = place("late-cut");
+    let fence = Fence::open(&place).unwrap();
+    let before = fence.enter("a").unwrap().unwrap();
+    let cut = fence.cut().unwrap();
+    let turned = Turned { name: "b".into(), address: "b:3306".into(), instead_of: "a:3306".into() };
+    fence.admit_in(cut, (Some("b"), Some(turned.clone())), || {}).unwrap().unwrap();
+    let epoch = fence.enter("b").unwrap().unwrap();
+    assert!(!fence.close(CutBy::Move, Some(before), || panic!("it was said in another epoch")));
+    assert!(fence.is_open(epoch) && !fence.epoch().is_cut);
+    let kept = Fence::open(&place).unwrap().epoch();
+    assert_eq!((kept.turned, &kept.refused[..]), (Some(turned), &["a".to_owned()][..]));
+    assert!(fence.close(CutBy::Move, Some(epoch), || {}) && !fence.is_open(epoch));
     fs::remove_dir_all(&place).unwrap();
 }
 
@@ -64,7 +81,7 @@ fn a_source_that_was_admitted_and_never_came_is_cut_off_all_the_same() {
     fence.enter("a").unwrap().unwrap();
     // A failover that was undone: it is turned to the old one again, which it cannot reach; and the process starts anew.
     let cut = fence.cut().unwrap();
-    fence.admit_in(cut, Some("a"), || {}).unwrap().unwrap();
+    fence.admit_in(cut, (Some("a"), None), || {}).unwrap().unwrap();
     // A file of before that was known.
     let text = fs::read_to_string(place.join(FILE)).unwrap();
     assert!(toml::from_str::<Epoch>(&text.replace("is_by_move = false\n", "")).is_ok());
@@ -72,7 +89,7 @@ fn a_source_that_was_admitted_and_never_came_is_cut_off_all_the_same() {
     // The next failover.
     let cut = fence.cut().unwrap();
     assert_eq!(fence.epoch().refused, ["a"]);
-    fence.admit_in(cut, Some("b"), || {}).unwrap().unwrap();
+    fence.admit_in(cut, (Some("b"), None), || {}).unwrap().unwrap();
     assert!(matches!(fence.enter("a").unwrap(), Err(Refusal::WasCutOff(_))));
     fence.enter("b").unwrap().unwrap();
     assert_eq!(fence.epoch().admitted, None);
@@ -109,8 +126,8 @@ fn a_cut_waits_for_no_disk() {
     let mut is_told = false;
     std::thread::scope(|scope| {
         let hangs = fence.writing();
-        let admits = scope.spawn(|| fence.admit_in(cut, Some("a"), || {}).unwrap());
-        fence.close(CutBy::Move, || is_told = true);
+        let admits = scope.spawn(|| fence.admit_in(cut, (Some("a"), None), || {}).unwrap());
+        fence.close(CutBy::Move, None, || is_told = true);
         assert!(!fence.is_open(epoch) && fence.epoch().is_cut && !fence.is_on_disk());
         drop(hangs);
         assert_eq!(admits.join().unwrap(), None);
@@ -119,7 +136,7 @@ fn a_cut_waits_for_no_disk() {
     // It comes while the disk writes.
     let version = fence.lock().version;
     let next = fence.epoch().with_admitted(Some("a"));
-    fence.close(CutBy::Move, || {});
+    fence.close(CutBy::Move, None, || {});
     let writing = fence.writing();
     assert!(!fence.write_and_count(next, version, || panic!("it does not count")).unwrap());
     drop(writing);
@@ -150,7 +167,7 @@ fn a_cut_that_is_not_on_disk_counts_all_the_same() {
     fs::create_dir(&in_the_way).unwrap();
     assert!(fence.is_on_disk());
     let mut is_told = false;
-    fence.close(CutBy::Move, || is_told = true);
+    fence.close(CutBy::Move, None, || is_told = true);
     assert!(is_told, "the connection is ended before the disk is asked");
     assert!(fence.keep().is_err());
     assert!(!fence.is_on_disk());
@@ -163,7 +180,7 @@ fn a_cut_that_is_not_on_disk_counts_all_the_same() {
         "an admission that is not on disk does not count"
     );
     fs::remove_dir(in_the_way).unwrap();
-    fence.close(CutBy::Move, || {});
+    fence.close(CutBy::Move, None, || {});
     assert_eq!(fence.keep().unwrap(), 2);
     assert!(fence.is_on_disk());
     assert!(Fence::open(&place).unwrap().epoch().is_by_move, "whoever moves roles knows it after a restart");

@@ -99,6 +99,34 @@ fn follow(streams: &[(Start, Vec<u8>)]) {
 }
 
 #[test]
+fn a_restarted_relay_follows_whom_a_move_has_named() {
+    let place = Place::new();
+    let target = |relay: &Relay| relay.target().map(|target| (target.name, target.address.to_string()));
+    let own = format!("unix:{}", place.0.join("door").display());
+    let relay = behind(&place);
+    assert_eq!(target(&relay), Some(("near".to_owned(), own)));
+    rt::block_on(async {
+        let epoch = relay.cut(CutBy::Move, Some(relay.epoch().epoch)).await.unwrap();
+        let next = relay.settings().source.clone().unwrap();
+        let next = next.at("db2".to_owned(), Address::Tcp("::1".to_owned(), 1));
+        assert!(relay.cut(CutBy::Move, Some(epoch - 1)).await.is_err(), "a word of before");
+        assert!(!relay.turn(next.clone(), "server-2", epoch - 1).await.unwrap());
+        assert!(relay.turn(next, "server-2", epoch).await.unwrap());
+        relay.end().await;
+    })
+    .unwrap();
+    drop(relay);
+    let relay = behind(&place);
+    let turned = Some(("db2".to_owned(), "[::1]:1".to_owned()));
+    assert_eq!(target(&relay), turned);
+    let source = relay.settings().source.clone().unwrap();
+    let other = source.at("near".to_owned(), Address::Unix("/elsewhere".into()));
+    let first = first_target(Some(other.clone()), relay.epoch().turned).unwrap();
+    assert_eq!(first.address, other.address, "the section names another one by now");
+    rt::block_on(relay.end()).unwrap();
+}
+
+#[test]
 fn a_relay_behind_a_relay_goes_on_after_a_change_of_primary() {
     let one: &[GroupKind] = &[GroupKind::Ddl];
     let first = Source::new(&[one, one, one], Checksum::Off);

@@ -269,7 +269,8 @@ fn relay_of(relay: &Relay, primary: &Server) -> Result<String, Bad> {
         Ok(own) => own,
         Err(why) => {
             let what = format!("{name} cannot be asked: {why}");
-            return Err(fail(what, "see that the process of the relay runs, and its HTTP door answers"));
+            let advice = "see that its process runs; of one elsewhere [[cluster.failover.remote_relay]] says where and as whom it is asked";
+            return Err(fail(what, advice));
         }
     };
     if own.is_cut {

@@ -46,7 +46,7 @@ pub struct RelayStanding {
     pub source: Option<Arc<str>>,
     /// Those that it does not acknowledge any more.
     pub refused: Arc<[Arc<str>]>,
-    /// The backend that it follows, or looks for.
+    /// The backend that it follows, or looks for; `None`: it has none, or has it by an address that no backend here has.
     pub follows: Option<Arc<str>>,
     /// It is connected to its source.
     pub is_receiving: bool,
@@ -63,6 +63,11 @@ impl RelayStanding {
     pub fn is_kept_from(&self, identity: &str) -> bool {
         let is_refused = self.refused.iter().any(|refused| **refused == *identity);
         self.is_by_move || !self.is_cut && is_refused
+    }
+
+    /// True if it is not cut, and goes for another backend than this one: it was away when the role moved, and has nobody to tell it where.
+    pub fn goes_elsewhere(&self, name: &str) -> bool {
+        !self.is_cut && self.follows.as_deref().is_some_and(|follows| follows != name)
     }
 }
 
@@ -85,7 +90,10 @@ impl Relay {
         self.standing().is_some_and(|own| {
             let is_refused = |identity: &Arc<str>| own.refused.contains(identity);
             let identity = server.standing().map(|standing| identity_of(&standing.identity));
-            let is_it = own.follows.as_deref() == Some(&*server.name);
+            let is_it = match &own.follows {
+                Some(name) => *name == server.name,
+                None => own.is_receiving && identity.is_some() && own.source == identity,
+            };
             is_it && !own.is_cut && !identity.as_ref().is_some_and(is_refused)
         })
     }
@@ -142,5 +150,11 @@ mod tests {
         assert!(told(false, false, &["a"]), "one that was turned to another server");
         assert!(!told(true, false, &["a"]), "RELAY CUT");
         assert!(!told(false, false, &["b"]));
+        let elsewhere = |is_cut, follows: Option<&str>| {
+            RelayStanding { is_cut, follows: follows.map(Into::into), ..RelayStanding::default() }
+                .goes_elsewhere("a")
+        };
+        assert!(elsewhere(false, Some("b")));
+        assert!(!elsewhere(true, Some("b")) && !elsewhere(false, Some("a")) && !elsewhere(false, None));
     }
 }

@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 36] = shows![
+const SHOWS: [Sample; 37] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -67,6 +67,7 @@ const SHOWS: [Sample; 36] = shows![
     "SHOW RELAY STATUS",
     "SHOW RELAY REPLICAS",
     "SHOW RELAY FILES",
+    "SHOW RELAY FENCES",
     "SHOW CACHE DIGESTS",
     "SHOW CACHE STREAMS",
     "SHOW COMMANDS",
@@ -108,12 +109,17 @@ const OTHERS: [Sample; 36] = [
             "RELAY START r ADMIT 'x'",
             "RELAY STOP r",
             "RELAY CUT r",
+            "RELAY CUT 'r' BY MOVE EPOCH 7",
+            "RELAY TURN 'r' TO 'db2' AT 'db2:3306' IDENTITY 'server-2' EPOCH 7",
             "RELAY PURGE r TO 'b.2'",
             "RELAY ROTATE r",
         ],
         &[
             "RELAY",
             "RELAY START",
+            "RELAY CUT r BY MOVE",
+            "RELAY CUT r BY MOVE EPOCH x",
+            "RELAY TURN r TO 'db2' AT 'db2:3306' EPOCH 7",
             "RELAY START nothing",
             "RELAY CUT r x",
             "RELAY PURGE r",

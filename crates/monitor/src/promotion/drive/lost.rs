@@ -6,7 +6,8 @@ use std::time::Duration;
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, Server, Wanted, errant, identity_of, may_reopen,
+    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, RelayStanding, Server, Wanted, errant, identity_of,
+    may_reopen,
 };
 use tracing::{error, info, warn};
 
@@ -311,7 +312,9 @@ impl Driver {
         self.parts.leave.permit().ok()?;
         let identity = identity_of(&primary.standing()?.identity);
         let all_answer = relays.iter().all(|relay| relay.seen.is_ok());
-        let is_due = relays.iter().filter_map(Relay::standing).any(|own| own.is_kept_from(&identity));
+        let is_due_for =
+            |own: &RelayStanding| own.is_kept_from(&identity) || own.goes_elsewhere(&primary.name);
+        let is_due = relays.iter().filter_map(Relay::standing).any(is_due_for);
         self.owes_relays = is_due || !all_answer;
         is_due.then_some(Due::Admit(primary.id))
     }

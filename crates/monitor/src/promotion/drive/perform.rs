@@ -14,7 +14,7 @@ use super::super::hand::Hand;
 use super::super::look;
 use super::super::settings::PromotionSettings;
 use super::super::story::Line;
-use super::{Driver, all};
+use super::Driver;
 
 type Doing<'a> = Pin<Box<dyn Future<Output = (Step, Duration, Result<String, String>)> + 'a>>;
 
@@ -97,19 +97,23 @@ impl Driver {
             });
             doing
         });
-        all(doing.collect()).await
+        rt::all(doing.collect()).await
     }
 
     async fn at_relay(&self, step: &Step, plan: &Plan, servers: &[Server]) -> Result<String, String> {
-        let named = |id| plan.relays.iter().find(|relay| relay.id == id).map(|relay| &*relay.name);
+        let known = |id| plan.relays.iter().find(|relay| relay.id == id);
         let none = || "there is no such relay any more".to_owned();
         match step {
-            Step::Cut(relay) => self.parts.relays.cut(named(*relay).ok_or_else(none)?).await,
+            Step::Cut(relay) => {
+                let relay = known(*relay).ok_or_else(none)?;
+                let standing = relay.seen.as_ref().map_err(ToString::to_string)?;
+                self.parts.relays.cut(&relay.name, standing.epoch).await
+            }
             Step::Turn { relay, to, epoch } => {
                 let standing = servers.iter().find(|server| server.id == *to).and_then(Server::standing);
                 let standing = standing.ok_or_else(|| "its new source does not answer".to_owned())?;
                 let identity = identity_of(&standing.identity);
-                let name = named(*relay).ok_or_else(none)?;
+                let name = &known(*relay).ok_or_else(none)?.name;
                 self.parts.relays.turn(name, (*to, &identity), *epoch).await
             }
             _ => Ok(String::new()),
@@ -150,7 +154,7 @@ impl Driver {
             let around = Around { settings: set, monitor, other: other.map(place), has_account, own, manner };
             doing.push(Box::pin(one(hand, step, around, limit)));
         }
-        all(doing).await
+        rt::all(doing).await
     }
 
     /// The proxy's own sessions: new transactions wait, or go on.

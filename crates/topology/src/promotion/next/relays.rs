@@ -30,9 +30,11 @@ pub(super) fn cut(plan: &mut Plan, servers: &[Server], from: &Server, now: Insta
         && plan.wanted.on_loss == OnLoss::Refuse
     {
         let why = format!(
-            "{count} of the {} relays can be asked and take a cut, and {needed} have to be cut, so that {} has nothing acknowledged any more",
+            "{count} of the {} relays can be asked and take a cut, and {needed} have to be cut, so that {} has nothing acknowledged any more: \
+             {}",
             plan.relays.len(),
-            from.name
+            from.name,
+            why_not(plan)
         );
         return Some(undo(plan, servers, now, why));
     }
@@ -43,6 +45,17 @@ pub(super) fn cut(plan: &mut Plan, servers: &[Server], from: &Server, now: Insta
     plan.relays.iter().filter_map(Relay::standing).for_each(|own| all.merge(&own.has));
     plan.relayed = Some(Arc::new(all));
     None
+}
+
+/// The relays that do not count, each with why and what to do.
+fn why_not(plan: &Plan) -> String {
+    let own = |relay: &Relay| {
+        let no_cut = || "its disk takes no cut; SHOW RELAY STATUS there has its error".into();
+        let is_left_out = plan.not_cut.contains(&relay.id);
+        let why = relay.seen.as_ref().err().cloned().or_else(|| is_left_out.then(no_cut))?;
+        Some(format!("relay {}: {why}", relay.name))
+    };
+    plan.relays.iter().filter_map(own).collect::<Vec<_>>().join("; ")
 }
 
 /// Whether all that the lost primary had acknowledged is known, and stays so.

@@ -1,0 +1,91 @@
+//! The table `relay_fences`: whom each relay acknowledges, and what it has. What a proxy asks that moves the role of a relay's source
+//! and is another process. Who may not give a relay orders may not read it: that is known before a move needs it.
+
+use delphinus_tables::{self as tables, Cell, Column};
+
+use crate::source::{Provider, Source};
+use crate::table::{number, text};
+use crate::users::AdminRole;
+
+/// A relay's fence.
+#[derive(Debug, Clone, Default)]
+pub struct RelayFenceRow {
+    /// The relay's name.
+    pub name: String,
+    /// Its `server_id`.
+    pub server_id: u32,
+    /// Where servers reach it; `None`: its section does not say so.
+    pub reported: Option<String>,
+    /// Grows with each cut, each word that ends one, and each change of source.
+    pub epoch: u64,
+    /// Who has cut it off: operator or move; `None`: it is not.
+    pub cut_by: Option<&'static str>,
+    /// The disk has what is said here of cuts.
+    pub is_on_disk: bool,
+    /// The source that may be acknowledged.
+    pub acknowledges_to: Option<String>,
+    /// Those that are not any more.
+    pub refused: Vec<String>,
+    /// Name and address of the server that it follows, or looks for.
+    pub follows: Option<(String, String)>,
+    /// stopped, connecting, receiving, retrying, failed or cut.
+    pub state: &'static str,
+    /// True if the source waits for its acknowledgements.
+    pub is_acknowledging: bool,
+    /// All that is in its log.
+    pub executed: String,
+}
+
+pub(crate) static FENCES: Source = Source {
+    table: tables::Table {
+        name: "relay_fences",
+        help: "Whom each replication relay acknowledges, and what it has: what proxies in other processes ask that count on it. See docs/relay.md.",
+        columns: &[
+            Column::text("name", "The relay."),
+            Column::integer("server_id", "", "Its server_id."),
+            Column::text("address", "Where servers reach it; NULL: its section does not say so."),
+            Column::integer(
+                "epoch",
+                "",
+                "Grows with each cut, each word that ends one, and each change of source.",
+            ),
+            Column::text("cut_by", "operator or move: who has cut it off from its source; NULL: it is not."),
+            Column::integer("on_disk", "", "1: the disk has what is said here of cuts."),
+            Column::text(
+                "acknowledges_to",
+                "The source that may be acknowledged: its uuid (MariaDB: server-ID); NULL: none yet.",
+            ),
+            Column::text("refused", "Those that may not any more, with commas between them."),
+            Column::text(
+                "follows",
+                "The server that it follows, or looks for; NULL: nobody has named one yet.",
+            ),
+            Column::text("follows_address", "Where that one is."),
+            Column::text("state", "stopped, connecting, receiving, retrying, failed or cut."),
+            Column::integer("acknowledging", "", "1: the source waits for its acknowledgements (semi-sync)."),
+            Column::text("gtid_executed", "All transactions that it has had."),
+        ],
+        over: "",
+    },
+    role: AdminRole::Operator,
+    rows: Provider::Now(|console| console.parts.proxy.relay_fences().into_iter().map(row).collect()),
+};
+
+fn row(relay: RelayFenceRow) -> Vec<Cell> {
+    let (follows, address) = relay.follows.unzip();
+    vec![
+        text(relay.name),
+        number(relay.server_id),
+        relay.reported.map(text).into(),
+        number(relay.epoch),
+        relay.cut_by.map(text).into(),
+        number(u8::from(relay.is_on_disk)),
+        relay.acknowledges_to.map(text).into(),
+        text(relay.refused.join(",")),
+        follows.map(text).into(),
+        address.map(text).into(),
+        text(relay.state),
+        number(u8::from(relay.is_acknowledging)),
+        text(relay.executed),
+    ]
+}

@@ -1,0 +1,186 @@
+//! Two relays, each a process of its own, are the only ones that acknowledge, and the primary waits for one of them without end. The
+//! proxy takes them along in planned moves, and cuts both off from a primary that is lost. A cut outlives the process that was cut.
+
+use std::thread;
+
+use delphinus_e2e::relays::RelayProcess;
+use delphinus_e2e::{Client, Operators, until};
+use delphinus_sandbox::{Flavor, PortLease};
+
+use super::failover::{clients, words};
+use super::load::Load;
+use super::relayed::{until_looked_at, wait_for_ever};
+use super::support::{LIMIT, Scene};
+
+const NAMES: [&str; 2] = ["one", "two"];
+
+/// A relay in a process of its own, with an admin listener.
+struct Remote {
+    name: &'static str,
+    relay: RelayProcess,
+    operators: Operators,
+    _admin: PortLease,
+}
+
+impl Remote {
+    fn start(scene: &Scene, (name, server_id): (&'static str, u32), admin: PortLease) -> Self {
+        let operators = Operators::default();
+        let source = scene.server("primary").port;
+        let lines = operators.section_with_tcp(admin.port());
+        let relay =
+            RelayProcess::start(scene.stage.cluster.dir(), name, (source, server_id), &[&lines]).unwrap();
+        Self { name, relay, operators, _admin: admin }
+    }
+
+    /// Waits for a process that has just started.
+    fn operator(&self, scene: &Scene) -> Client {
+        let mut client = None;
+        until(LIMIT, &format!("the operators' side of {}", self.name), || {
+            client = self.operators.connect(&scene.stage.address).ok();
+            Ok(client.is_some())
+        })
+        .unwrap();
+        client.unwrap()
+    }
+
+    /// These columns of its row in SHOW RELAY FENCES.
+    fn fence(&self, scene: &Scene, columns: &str) -> Vec<String> {
+        let sql = format!("SELECT {columns} FROM relay_fences WHERE name = '{}'", self.name);
+        let rows = self.operator(scene).rows(&sql).unwrap();
+        rows[0].iter().map(|cell| cell.clone().unwrap_or_default()).collect()
+    }
+
+    fn acknowledges_to(&self, scene: &Scene, server: &str) {
+        until(LIMIT, &format!("{} to acknowledge to {server}", self.name), || {
+            let row = self.fence(scene, "acknowledging, follows, follows_address");
+            Ok(row[0] == "1" && (row[1] == server || row[2] == at(scene, server)))
+        })
+        .unwrap();
+    }
+}
+
+/// A server's address, as the relay's section has it at first.
+fn at(scene: &Scene, server: &str) -> String {
+    format!("127.0.0.1:{}", scene.server(server).port)
+}
+
+pub(crate) fn they_count(flavor: Flavor) {
+    let admins = NAMES.map(|_| PortLease::take().unwrap());
+    let sections = [0, 1].map(|n| Operators::remote_relay(NAMES[n], admins[n].port())).concat();
+    let mut scene = Scene::with(flavor, &[], sections);
+    let mut ids = [991, 992].into_iter().zip(NAMES);
+    let mut relays = admins.map(|admin| {
+        let (id, name) = ids.next().unwrap();
+        Remote::start(&scene, (name, id), admin)
+    });
+    for one in &relays {
+        one.acknowledges_to(&scene, "primary");
+    }
+    wait_for_ever(&scene);
+    until(LIMIT, "the primary to know both", || Ok(clients(&scene, "primary")? == 2)).unwrap();
+    a_cut_outlives_its_process(&scene, &mut relays);
+    scene.operator().query("SET cluster.failover.relays = ['one', 'two']").unwrap();
+    let checks = scene.rows("SWITCHOVER CHECK");
+    let says = |text: &str| checks.iter().flatten().any(|cell| cell.contains(text));
+    assert!(checks.iter().all(|row| row[2] != "failed"), "{checks:#?}");
+    assert!(says("one acknowledges to primary") && says("1 of 2 relays without end"), "{checks:#?}");
+    let load = Load::start(&scene.stage.address, 2);
+    for to in ["replica1", "primary"] {
+        load.go_on();
+        scene.rows(&format!("SWITCHOVER TO {to}"));
+        load.go_on();
+        for one in &relays {
+            one.acknowledges_to(&scene, to);
+        }
+    }
+    let acknowledged = load.end();
+    scene.assert_has(&acknowledged, None);
+    what_one_of_them_has_survives(&mut scene, &mut relays);
+}
+
+/// Both are cut, and killed before anything else is said to them: they acknowledge nothing when they run again.
+fn a_cut_outlives_its_process(scene: &Scene, relays: &mut [Remote; 2]) {
+    let primary = at(scene, "primary");
+    let mut words = Vec::new();
+    for one in relays.iter_mut() {
+        let mut operator = one.operator(scene);
+        let [epoch, identity] = one.fence(scene, "epoch, acknowledges_to").try_into().unwrap();
+        let name = one.name;
+        let late = format!("RELAY CUT {name} BY MOVE EPOCH {}", epoch.parse::<u64>().unwrap() + 1);
+        assert!(operator.error(&late).unwrap().message.contains("another epoch"));
+        operator.query(&format!("RELAY CUT {name} BY MOVE EPOCH {epoch}")).unwrap();
+        one.relay.kill_and_start_again().unwrap();
+        let [cut_by, on_disk, refused, epoch] =
+            one.fence(scene, "cut_by, on_disk, refused, epoch").try_into().unwrap();
+        assert_eq!(
+            [&*cut_by, &*on_disk, &*refused],
+            ["move", "1", &*identity],
+            "{name} has forgotten the cut"
+        );
+        words.push(format!(
+            "RELAY TURN {name} TO 'primary' AT '{primary}' IDENTITY '{identity}' EPOCH {epoch}"
+        ));
+    }
+    until(LIMIT, "the primary to be alone", || Ok(clients(scene, "primary")? == 0)).unwrap();
+    let mut client = scene.client_of("primary");
+    let waits = thread::spawn(move || client.query("INSERT INTO app.kept VALUES (-30)").map(drop));
+    let sql =
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for semi-sync ACK%'";
+    until(LIMIT, "a commit to wait", || Ok(scene.server("primary").query(sql)?.trim() == "1")).unwrap();
+    for one in relays.iter() {
+        let acks = one.operator(scene).value("SELECT acks FROM relays").unwrap();
+        assert_eq!(acks, "0", "{} has acknowledged to a server that it was cut off from", one.name);
+    }
+    assert!(!waits.is_finished());
+    for (one, word) in relays.iter().zip(&words) {
+        one.operator(scene).query(word).unwrap();
+        assert!(one.operator(scene).error(word).unwrap().message.contains("cut again"), "it comes twice");
+        one.acknowledges_to(scene, "primary");
+    }
+    waits.join().unwrap().unwrap();
+    until(LIMIT, "the primary to know both", || Ok(clients(scene, "primary")? == 2)).unwrap();
+}
+
+/// No replica receives, and one relay stands still, when the primary writes, and is lost.
+fn what_one_of_them_has_survives(scene: &mut Scene, relays: &mut [Remote; 2]) {
+    let io = words(scene)[1].to_uppercase();
+    for name in ["replica1", "replica2"] {
+        scene.server(name).query(&format!("STOP {io} IO_THREAD")).unwrap();
+    }
+    relays[1].operator(scene).query("RELAY STOP two").unwrap();
+    let mut client = scene.stage.address.connect().unwrap();
+    client.query("INSERT INTO app.kept VALUES (-31), (-32)").unwrap();
+    client.query("INSERT INTO app.kept VALUES (-33)").unwrap();
+    until_looked_at(scene);
+    scene.server_mut("primary").kill9();
+    scene.until_down("primary");
+    // One of two is not enough.
+    relays[1].relay.process.kill();
+    let refused = scene.refused("FAILOVER").message;
+    assert!(refused.contains("1 of the 2 relays can be asked"), "{refused}");
+    assert!(
+        refused.contains("relay two: 127.0.0.1:") && refused.contains("see that its process runs"),
+        "{refused}"
+    );
+    relays[1].relay.process.start_again().unwrap();
+    drop(relays[1].operator(scene));
+    let told = scene.rows("FAILOVER");
+    let of = |step: &str| told.iter().filter(|row| row[2] == step).collect::<Vec<_>>();
+    assert_eq!(of("cut the relay").len(), 2, "{told:#?}");
+    let from = of("drain the relay").into_iter().flatten().any(|cell| cell == "follows one");
+    assert!(from, "it has most: {told:#?}");
+    let next = scene.primary();
+    scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (-34)").unwrap();
+    let count = || scene.server(&next).query("SELECT COUNT(*) FROM app.kept WHERE value BETWEEN -34 AND -31");
+    assert_eq!(count().unwrap().trim(), "4");
+    for one in relays.iter_mut() {
+        one.acknowledges_to(scene, &next);
+        one.relay.kill_and_start_again().unwrap();
+        one.acknowledges_to(scene, &next);
+        assert!(!one.fence(scene, "refused")[0].is_empty());
+    }
+    // The old one has nothing of its own, and waits for nobody.
+    scene.server_mut("primary").start_again().unwrap();
+    scene.assert_primary(&next);
+    assert_eq!(clients(scene, "primary").unwrap(), 0);
+}
