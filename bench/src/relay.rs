@@ -245,7 +245,14 @@ mod tests {
         let port = PortLease::take().unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], port.port()));
         let backend = vec![server.local_addr().unwrap()];
-        let args = RelayArgs { listen, backend, delay_us: 20_000, one_by_one: false, listen_in: None, backend_in: None };
+        let args = RelayArgs {
+            listen,
+            backend,
+            delay_us: 20_000,
+            one_by_one: false,
+            listen_in: None,
+            backend_in: None,
+        };
         let relaying = thread::spawn(move || relay(&args).unwrap());
         let mut clients: Vec<TcpStream> = Vec::new();
         while clients.len() < 2 {
