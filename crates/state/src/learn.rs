@@ -147,10 +147,8 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         learnt.has_failed = true;
         // An ERR packet says nothing of changes, and the next OK, which has them, may be that of another statement.
         let assigns = Effects::SETS_USER_VARS.union(Effects::SETS_SYSTEM_VARS);
-        // Nor of what it has committed: DROP TABLE of two tables, of which one is not there.
-        let asks = assigns.union(Effects::IMPLICIT_COMMIT);
         learnt.ping |=
-            executed.statement.effects.intersects(asks) || status_is_unknown(state, pins, executed);
+            executed.statement.effects.intersects(assigns) || status_is_unknown(state, pins, executed);
         if is_cut_short(executed) {
             pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
         }
@@ -265,11 +263,6 @@ fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
         }
         // An EOF packet ends a result set without a word about changes: the next OK has them.
         learnt.ping |= executed.response.affected_rows.is_none();
-    }
-    if effects.contains(Effects::IMPLICIT_COMMIT) && executed.response.affected_rows.is_none() {
-        // As of ANALYZE TABLE: its transaction would be taken for that of a later statement.
-        let is_told = executed.response.changes.iter().any(|change| matches!(change, Changed::Gtids(_)));
-        learnt.ping |= !is_told;
     }
     learnt.role = effects.contains(Effects::SETS_ROLE);
     if effects.contains(Effects::CHANGES_SCHEMA) && !seen.schema && executed.statement.class != Class::Use {

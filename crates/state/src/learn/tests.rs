@@ -278,24 +278,6 @@ fn the_transaction_follows_the_status() {
     assert!(session.pins.is_empty());
 }
 
-/// What its next OK packet tells would be taken for that of another statement.
-#[test]
-fn what_may_have_committed_and_has_not_told_its_transaction_is_asked() {
-    let rows = |changes| Response { status: Some(Status(2)), changes, ..Response::default() };
-    let told = || vec![Changed::Gtids("0-1-5".into())];
-    for (sql, response, asks) in [
-        ("ANALYZE TABLE t", rows(vec![]), true),
-        ("ANALYZE TABLE t", rows(told()), false),
-        ("OPTIMIZE TABLE t", rows(vec![]), true),
-        ("DROP TABLE t, nothing", failed(1051), true),
-        ("DROP TABLE t", done(2, told()), false),
-        ("SELECT 1", rows(vec![]), false),
-        ("INSERT INTO t VALUES (1)", failed(1062), false),
-    ] {
-        assert_eq!(Session::default().run(sql, &response).ping, asks, "{sql}: {response:?}");
-    }
-}
-
 #[test]
 fn a_routine_that_changes_something_unnamed_pins() {
     let mut session = Session::default();
