@@ -59,11 +59,15 @@ pub(crate) fn a_cut_fences_and_the_relay_follows_the_next(flavor: Flavor) {
     scene.mysqlbinlog_reads(&folders[1]);
     // The folder of the old primary goes with its last file.
     let first = log_files(&folders[1]).swap_remove(0);
-    let name = first.file_name().unwrap().to_string_lossy().into_owned();
+    let whole = first.strip_prefix(first.ancestors().nth(2).unwrap()).unwrap().display().to_string();
+    let (_, name) = whole.split_once('/').unwrap();
     // The relay notices soon that the former replica has gone; until then that one reads the file.
     let is_left = || Ok(scene.column("(SELECT COUNT(*) FROM relay_replicas)") == "0");
     until(LIMIT, "the new primary to have left", is_left).unwrap();
-    scene.command(&format!("RELAY PURGE r TO '{name}'")).unwrap();
+    // Both sources have had a file of that name.
+    let refused = scene.command(&format!("RELAY PURGE r TO '{name}'")).unwrap_err();
+    assert!(refused.contains(&format!("'{whole}'")), "{refused}");
+    scene.command(&format!("RELAY PURGE r TO '{whole}'")).unwrap();
     assert_eq!(scene.folders(), folders[1..]);
     old_one_stays_out(&mut scene);
 }
