@@ -106,13 +106,19 @@ fn comment_examples() -> Result<Tally> {
 }
 
 fn folders_with_examples(tree: &Tree) -> BTreeSet<String> {
-    let begins_one = |line: &str| {
-        let line = line.trim_start();
-        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
-        comment.is_some_and(|comment| comment.trim_start().starts_with("```"))
-    };
-    let with = tree.rust.iter().filter(|file| file.text.lines().any(begins_one));
+    let with = tree.rust.iter().filter(|file| has_example(&file.text));
     with.map(|file| file.package_folder().to_owned()).collect()
+}
+
+/// True if a block in a comment is code that is run: it has no language, or is Rust.
+fn has_example(text: &str) -> bool {
+    let fence = |line: &str| {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+        comment.trim_start().strip_prefix("```").map(str::to_owned)
+    };
+    let fences: Vec<String> = text.lines().filter_map(fence).collect();
+    fences.iter().step_by(2).any(|language| language.is_empty() || language.starts_with("rust"))
 }
 
 /// Runs tests of some packages, with arguments for the test programs.
@@ -146,6 +152,7 @@ mod tests {
         let tree = Tree::of(&[
             ("crates/wire/src/frame.rs", "/// It does.\n///\n/// ```\n/// one();\n/// ```\nfn one() {}\n"),
             ("crates/net/src/lib.rs", "//! It does not.\n// ```\nconst A: &str = \"```\";\n"),
+            ("crates/sql/src/lib.rs", "//! A picture.\n//! ```text\n//! a -> b\n//! ```\n"),
         ]);
         assert_eq!(folders_with_examples(&tree), BTreeSet::from(["crates/wire".to_owned()]));
     }
