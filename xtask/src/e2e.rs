@@ -331,15 +331,17 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
     steps.finish()
 }
 
+/// Of the whole workspace, here and below: a package by itself has its dependencies with other features than `cargo xtask
+/// test` compiled them with, and would compile most of them again.
 fn proxy(is_release: bool) -> Result<PathBuf> {
-    let mut build = cargo(&["build", "--package", "delphinus-cli"]);
+    let mut build = cargo(&["build", "--workspace", "--bin", "delphinus"]);
     build.args(is_release.then_some("--release"));
     cargo::build_program(build, "delphinus").context("delphinus cannot be built")
 }
 
 /// A program of the package with the tests.
 fn run_program(name: &str, words: &[String], proxy: &Path) -> Result<Tally> {
-    let build = cargo(&["build", "--package", "delphinus-e2e", "--bins"]);
+    let build = cargo(&["build", "--workspace", "--bin", name]);
     let program = cargo::build_program(build, name).with_context(|| format!("{name} cannot be built"))?;
     let mut command = Command::new(program);
     command.env("DELPHINUS_BIN", proxy).args(words);
@@ -445,7 +447,7 @@ fn run_session_state(args: &SessionStateArgs, proxy: &Path) -> Result<Tally> {
         .flavor
         .as_ref()
         .map_or_else(String::new, |flavor| format!("state_follows_the_client_on_{flavor}"));
-    let mut tests = cargo(&["test", "--package", "delphinus-e2e", "--test", "session_state", "--"]);
+    let mut tests = cargo(&["test", "--workspace", "--test", "session_state", "--"]);
     // One kind of servers after the other: each keeps a processor busy by itself.
     tests.args(["--nocapture", "--test-threads=1", &name]);
     tests.env("DELPHINUS_BIN", proxy).env("DELPHINUS_DIFF_STEPS", args.steps.to_string());
@@ -455,14 +457,11 @@ fn run_session_state(args: &SessionStateArgs, proxy: &Path) -> Result<Tally> {
 
 /// What to say to cargo, and what to the test programs.
 fn selection<'a>(name: Option<&'a str>, folder: &Path) -> (Vec<&'a str>, Vec<&'a str>) {
-    let mut packages = vec!["--package", "delphinus-e2e"];
+    let package = vec!["--package", "delphinus-e2e"];
     match name {
-        None => (packages, vec![]),
-        Some(name) if is_file_of(folder, name) => {
-            packages.extend(["--test", name]);
-            (packages, vec![])
-        }
-        Some(name) => (packages, vec![name]),
+        None => (package, vec![]),
+        Some(name) if is_file_of(folder, name) => (vec!["--workspace", "--test", name], vec![]),
+        Some(name) => (package, vec![name]),
     }
 }
 
@@ -479,7 +478,7 @@ mod tests {
         let folder = cargo::root().join("e2e/tests");
         let package = ["--package", "delphinus-e2e"];
         assert_eq!(selection(None, &folder), (package.to_vec(), vec![]));
-        let file = [package.as_slice(), &["--test", "splitting"]].concat();
+        let file = vec!["--workspace", "--test", "splitting"];
         assert_eq!(selection(Some("splitting"), &folder), (file, vec![]));
         assert_eq!(selection(Some("a_locking_read"), &folder), (package.to_vec(), vec!["a_locking_read"]));
     }

@@ -40,7 +40,7 @@ impl CacheArgs {
     /// Ten times more answers than fit for 60 s, a thousand sessions that ask the same, layers and members that are killed.
     pub(super) fn run_limits(&self, proxy: &Path) -> Result<Tally> {
         let tests = ["--test", "cache", "--test", "cache_layers"];
-        let mut command = cargo(&["test", "--package", "delphinus-e2e", "--no-fail-fast"]);
+        let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
         // One kind of servers after the other: memory and time are measured.
         command.args(tests).args(["--", "--nocapture", "--test-threads=1"]).args(&self.flavor);
         command.env("DELPHINUS_BIN", proxy).env("DELPHINUS_CACHE_SECONDS", "60");
