@@ -223,7 +223,11 @@ pub(super) fn primary_dies(world: &mut Agents) -> Result<Row> {
     };
     ensure!(world.value(0, "SELECT @@super_read_only")? == "0", "the write VIP leads to a secondary");
     world.cluster.servers[lost].start_again()?;
-    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    let placed = until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()));
+    placed.with_context(|| {
+        let said: Vec<_> = (0..3).map(|at| world.ask(at, "SHOW VIPS")).collect();
+        format!("the primary is {}, {lost} was lost; {said:?}", world.primary)
+    })?;
     Ok(row)
 }
 
@@ -430,6 +434,10 @@ fn replica_dies(world: &mut Agents) -> Result<Row> {
         note: "it went to the primary, and back".into(),
     };
     world.cluster.servers[lost].start_again()?;
-    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    let placed = until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()));
+    placed.with_context(|| {
+        let said: Vec<_> = (0..3).map(|at| world.ask(at, "SHOW VIPS")).collect();
+        format!("the primary is {}, {lost} was lost; {said:?}", world.primary)
+    })?;
     Ok(row)
 }

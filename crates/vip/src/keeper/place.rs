@@ -26,7 +26,11 @@ pub(super) struct Place {
     spec: Spec,
     condition: Condition,
     since: Instant,
-    /// How often it has been announced since it came.
+    /// Addresses that come, though the virtual IP is here: settings have added them since, or it is not known yet how they were added.
+    joins: Vec<IpAddr>,
+    /// When it came, or an address of it.
+    came: Instant,
+    /// How often it has been announced since then.
     announced: usize,
     /// How its sessions end, while it is about to leave.
     parting: Option<Parting>,
@@ -40,17 +44,21 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// An address that is in the kernel already was added by a process before this one, or by hand.
+    /// An address that is in the kernel already was added by a process before this one, or by hand: perhaps without a lifetime, and on
+    /// another interface, where it would stay when the lease is lost.
     pub(super) fn new(spec: Spec, interfaces: &[Interface]) -> Self {
         let is_there = |address: &IpAddr| {
             interfaces.iter().any(|one| one.addresses.contains(&(*address, full(*address))))
         };
         let is_here = spec.addresses.iter().any(is_there);
         let condition = if is_here { Condition::Here } else { Condition::Elsewhere };
+        let joins = if is_here { spec.addresses.clone() } else { Vec::new() };
         Self {
             spec,
             condition,
             since: Instant::now(),
+            joins,
+            came: Instant::now(),
             announced: 0,
             parting: None,
             onward: Vec::new(),
@@ -64,6 +72,8 @@ impl Place {
     pub(super) fn with(mut self, spec: Spec) -> (Self, Option<Self>) {
         let mut leaves = self.spec.clone();
         leaves.addresses.retain(|address| !spec.addresses.contains(address));
+        let joins = spec.addresses.iter().filter(|address| !self.spec.addresses.contains(address));
+        self.joins.extend(joins);
         self.spec = spec;
         let leaving = (!leaves.addresses.is_empty() && self.is_here()).then(|| Self {
             condition: Condition::Here,
@@ -150,8 +160,11 @@ impl Place {
             Err(error) => return self.has_failed(error, until, comes, &added),
         };
         (self.error, self.fails) = (warning, None);
+        if comes || !self.joins.is_empty() {
+            (self.came, self.announced) = (Instant::now(), 0);
+            self.joins.clear();
+        }
         if comes {
-            self.announced = 0;
             tracing::warn!(vip = &**self.name(), addresses = ?self.spec.addresses, "a virtual IP has come to this host");
         }
         self.set(Condition::Here);
@@ -191,6 +204,7 @@ impl Place {
         let all = addresses::interfaces().map_err(|error| error.to_string())?;
         for address in &self.spec.addresses {
             let interface = choose(&all, *address, self.spec.interface.as_deref())?;
+            let comes = comes || self.joins.contains(address);
             // Where it is already, giving its key away would only bring a second host.
             match addresses::own_of_host(&all, *address) {
                 Some(own) if comes => return Err(own),
@@ -221,7 +235,7 @@ impl Place {
 
     /// As often as it is time.
     fn announce(&mut self) {
-        let since = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let since = u64::try_from(self.came.elapsed().as_millis()).unwrap_or(u64::MAX);
         let due = AT_MS.iter().take_while(|at| **at <= since).count();
         if due <= self.announced {
             return;
@@ -369,7 +383,37 @@ fn for_each(addresses: &[IpAddr], act: impl FnMut(IpAddr) -> io::Result<()>) -> 
 
 #[cfg(test)]
 mod tests {
+    use delphinus_topology::{Vip, VipRole};
+
     use super::*;
+
+    fn spec(addresses: &[&str]) -> Spec {
+        Spec {
+            vip: Vip { name: "apps".into(), role: VipRole::Proxy },
+            addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+            interface: None,
+            kill_on_move: KillOnMove::None,
+            drain: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn what_is_added_later_comes_and_what_was_found_may_be_anywhere() {
+        let (place, leaving) = Place::new(spec(&["10.0.0.1"]), &[]).with(spec(&["10.0.0.1", "10.0.0.2"]));
+        assert_eq!(place.joins, ["10.0.0.2".parse::<IpAddr>().unwrap()]);
+        assert!(leaving.is_none());
+        let lo = Interface {
+            index: 1,
+            name: "lo".into(),
+            mac: None,
+            is_up: true,
+            is_loopback: true,
+            addresses: vec![("10.0.0.1".parse().unwrap(), 32)],
+        };
+        let place = Place::new(spec(&["10.0.0.1"]), &[lo]);
+        assert!(place.is_here(), "as the address may be");
+        assert_eq!(place.joins, place.spec.addresses, "not where it belongs, as far as is known");
+    }
 
     #[test]
     fn one_address_that_fails_keeps_no_other_one() {
