@@ -50,7 +50,7 @@ pub(crate) struct Held {
     /// Where the last statement ran.
     pub last_backend: Option<BackendId>,
     /// Where the connection of the statement that runs has broken last.
-    pub broke_on: Option<BackendId>,
+    pub broke_on: Cell<Option<BackendId>>,
     /// The client can change a password that has expired.
     pub takes_expired: bool,
     /// The backend of the connection that was taken last.

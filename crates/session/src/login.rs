@@ -282,7 +282,7 @@ impl Seed {
             keys,
             memory: Memory::of(&share, id.0),
             last_backend: None,
-            broke_on: None,
+            broke_on: Cell::default(),
             takes_expired,
             taken: Cell::default(),
         };

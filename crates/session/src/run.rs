@@ -3,7 +3,7 @@
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_route::number_of_text;
+use delphinus_route::{Target, Verdict, number_of_text};
 use delphinus_sql::{Class, Effects, Statement, Why};
 use delphinus_state::{Ages, PinReason, Response, Shape};
 use delphinus_wire::command::ClientStmtId;
@@ -12,9 +12,12 @@ use delphinus_wire::response::{Layer, Status};
 use crate::client_error::ProxyError;
 use crate::fresh::TextHere;
 use crate::io::{Cut, Heard, Input, Relayed};
-use crate::logged::log_command;
+use crate::logged::{log_command, log_try};
 use crate::ordinary::Unsent;
-use crate::rescue::{Rescued, Sent, Tries, is_usual, take_bound};
+use crate::rescue::{
+    Rescued, Sent, Tries, give_up_transaction, is_usual, judge, leave_broken_off, leave_refused,
+    roll_back_on_replica, take_bound,
+};
 use crate::served::Served;
 use crate::session::Session;
 use crate::statements::ClientStatement;
@@ -134,7 +137,7 @@ impl Session {
     #[inline]
     pub(crate) fn begin_statement(&mut self, statement: &Statement) {
         self.state.just_begun.next();
-        self.held.broke_on = None;
+        self.held.broke_on.set(None);
         self.client.may_send_file = may_ask_for_file(statement);
         let in_transaction = self.state.status.contains(Status::IN_TRANS);
         self.causality.begin_statement(statement, in_transaction);
@@ -286,6 +289,81 @@ impl Session {
             return Ok(Box::pin(self.end_extras(deadline, relayed)).await);
         }
         Ok(relayed)
+    }
+}
+
+/// Where something goes wrong.
+impl Session {
+    /// What becomes of a command whose answer is not a usual one, or that has none.
+    async fn rescue_command(
+        &mut self,
+        mut checkout: Checkout,
+        forwarded: Result<Relayed, Cut>,
+        sent: Sent<'_>,
+    ) -> Result<Rescued, NetError> {
+        let ran_s = self.held.activity.since_s(self.worker.registry.clock_s());
+        let verdict = judge(self.stand(), sent, checkout.backend(), &forwarded, ran_s);
+        if !matches!((&verdict, &forwarded), (Verdict::Tell | Verdict::Lost(_), Ok(_))) {
+            log_try(&self.client, &self.statements, (checkout.connection(), &self.costs, &forwarded));
+        }
+        match forwarded {
+            Err(Cut::Client(error)) => Err(error),
+            Err(Cut::Backend { error, is_in_step, .. }) => {
+                let backend = checkout.backend();
+                // It is closed.
+                drop(checkout);
+                Ok(match self.stakes().after_cut(backend, sent.statement, verdict, (&error, is_in_step)) {
+                    Some(served) => Rescued::Never(served),
+                    None => Rescued::Elsewhere(backend),
+                })
+            }
+            Ok(relayed) => Ok(self.after_answer(checkout, relayed, sent, verdict).await),
+        }
+    }
+
+    async fn after_answer(
+        &mut self,
+        checkout: Checkout,
+        relayed: Relayed,
+        sent: Sent<'_>,
+        verdict: Verdict,
+    ) -> Rescued {
+        let buffers = &self.worker.buffers;
+        match verdict {
+            Verdict::Elsewhere => {
+                buffers.give(relayed.rest);
+                Rescued::Elsewhere(leave_broken_off(checkout, &self.held))
+            }
+            Verdict::OnNextPrimary => {
+                if let Some(refusal) = self.seeking().before_next(&checkout, relayed).await {
+                    return Rescued::Told(checkout, refusal);
+                }
+                leave_refused(checkout, sent.statement, &self.state).await;
+                Rescued::Again
+            }
+            Verdict::BeginAnew => {
+                buffers.give(relayed.rest);
+                match self.seeking().begin_on_next(checkout).await {
+                    Ok(next) => {
+                        self.steering.goes_to(Target::Primary);
+                        self.held.bound = Some(next);
+                        Rescued::Again
+                    }
+                    Err(error) => Rescued::Never(Served::Error(error)),
+                }
+            }
+            Verdict::GiveUp => {
+                buffers.give(relayed.rest);
+                Rescued::Never(give_up_transaction(checkout, &self.held, &mut self.state).await)
+            }
+            Verdict::ToPrimary => {
+                buffers.give(relayed.rest);
+                let rolled_back =
+                    roll_back_on_replica(checkout, &mut self.steering, &mut self.held, &mut self.state);
+                Rescued::Never(Served::refused(rolled_back.await))
+            }
+            Verdict::Tell | Verdict::Lost(_) => Rescued::Told(checkout, relayed),
+        }
     }
 }
 
