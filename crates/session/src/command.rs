@@ -18,18 +18,22 @@ mod stmt_close;
 mod stmt_reset;
 
 use std::rc::Rc;
+use std::time::Duration;
 
-use delphinus_net::NetError;
+use delphinus_net::{LoginEnd, NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_sql::{Kill, KillScope, KillTarget, SqlText, Statement, digest};
+use delphinus_sql::{Flavor, Kill, KillScope, KillTarget, SqlText, Statement, digest};
 use delphinus_telemetry::{ClusterCounters, Counter};
 use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::handshake::Packet;
+use delphinus_wire::handshake::server::Refusal;
 use delphinus_wire::{Command, HEADER_LEN};
 
 use crate::answer::{self, Answer};
-use crate::client_error::{Lost, ProxyError};
+use crate::client_error::{ClientError, Lost, ProxyError};
 use crate::follow::AT_RISK;
 use crate::io::{Cut, Input, Relayed};
+use crate::login::say_welcome;
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
@@ -247,6 +251,63 @@ impl Session {
         }
         answer::give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
         Ok(Served::Answered)
+    }
+
+    async fn change_user(&mut self, input: Input) -> Outcome {
+        if !input.is_whole() {
+            self.client.skip(input).await?;
+            return Ok(Served::Fatal(ProxyError::Malformed));
+        }
+        let payload = self.client.buffer.data()[HEADER_LEN..input.held].to_vec();
+        self.client.skip(input).await?;
+        // Whatever comes of it, the old user's session is over.
+        let schema = self.state.want.schema.clone();
+        self.reset().await;
+        if self.login.refused_changes >= change_user::MOST_REFUSALS {
+            rt::sleep(change_user::REFUSAL_PAUSE).await;
+            change_user::stay_as_before(schema, &mut self.state);
+            change_user::say_refusal(&mut self.client, &change_user::unknown_command(), 1, None).await?;
+            return Ok(Served::Answered);
+        }
+        let limit = Duration::from_millis(self.settings.connect_timeout_ms);
+        let who = (&self.login, &*self.held.activity);
+        match change_user::attempt(&mut self.client, who, &self.worker, (&payload, limit)).await {
+            Ok(outcome) => match self.become_user(&outcome).await {
+                Ok(()) => {
+                    self.held.activity.enters(self.state.want.schema.as_deref());
+                    let (status, account) = (self.state.status, &self.worker.memory);
+                    say_welcome(&mut self.client, status, &outcome, account).await?;
+                    Ok(Served::Answered)
+                }
+                Err(error) => {
+                    let error = ClientError::from(&error).of_login();
+                    let told = (outcome.next_seq, outcome.before_ok.as_ref());
+                    self.refuse_change(&error, told, schema).await
+                }
+            },
+            Err(LoginEnd::Broken(error)) => Err(error),
+            Err(LoginEnd::Refused(Refusal { code, state, message, seq, .. })) => {
+                self.refuse_change(&ClientError::new(code, state, message), (seq, None), schema).await
+            }
+        }
+    }
+
+    /// MySQL closes the connection; on MariaDB the old user goes on with a session like new, in the same schema.
+    async fn refuse_change(
+        &mut self,
+        error: &ClientError,
+        (seq, before): (u8, Option<&Packet>),
+        schema: Option<Rc<str>>,
+    ) -> Outcome {
+        self.worker.process.logins_denied.increment();
+        let goes_on = self.state.flavor() == Flavor::MariaDb;
+        if goes_on {
+            rt::sleep(change_user::REFUSAL_PAUSE).await;
+            self.login.refused_changes += 1;
+            change_user::stay_as_before(schema, &mut self.state);
+        }
+        change_user::say_refusal(&mut self.client, error, seq, before).await?;
+        if goes_on { Ok(Served::Answered) } else { Err(NetError::Closed) }
     }
 
     /// COM_STMT_SEND_LONG_DATA, which has no answer.

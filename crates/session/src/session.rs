@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delphinus_clients::{Clusters, ListenerSettings};
-use delphinus_pool::Memory;
+use delphinus_clients::{Clusters, ListenerSettings, Rank};
+use delphinus_pool::{Epoch, Identity, Keys, Memory};
 use delphinus_sql::{Hints, SqlText, Statement};
 use delphinus_state::{PinReason, SessionState};
-use delphinus_wire::handshake::server::{Established, ServerSettings};
+use delphinus_wire::handshake::server::{Established, LoginOutcome, ServerSettings};
 use delphinus_wire::response::{Layer, Status};
 
 use crate::answer::{self, Answer, Sessions, TextShape};
@@ -16,12 +16,13 @@ use crate::client_error::ProxyError;
 use crate::costs::Costs;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
-use crate::hold::Held;
+use crate::hold::{Held, Seats};
 use crate::io::Client;
+use crate::login::{Destination, check_schema, destination, first_state, lex, may_talk};
 use crate::rescue::{Seeking, Stakes};
 use crate::served::{Outcome, Served};
 use crate::stand::Stand;
-use crate::state::Wanted;
+use crate::state::{Lex, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::{Around, Occasion, Standing, Steering};
 use crate::watch::Watch;
@@ -67,6 +68,16 @@ pub(crate) struct ForNextUser {
     pub(crate) settings: ServerSettings,
     /// Where the session may move to.
     pub(crate) clusters: Rc<Clusters<Worker>>,
+}
+
+/// What a session has of its user.
+struct Who {
+    worker: Rc<Worker>,
+    lex: Lex,
+    initial: SessionState,
+    keys: Arc<Keys>,
+    rights: Epoch,
+    identity: Rc<Identity>,
 }
 
 /// What COM_CHANGE_USER ends on every server.
@@ -116,6 +127,79 @@ impl Session {
         self.state.asked_tracking = AskedTracking::at_login(self.login.peer);
         self.costs.changes_user();
         self.reset_steering();
+    }
+
+    /// Another user, in the cluster that it gets to. After an error, which is told by the caller, the session is the old user's as
+    /// before.
+    pub(crate) async fn become_user(&mut self, outcome: &LoginOutcome) -> Result<(), ProxyError> {
+        let Destination { worker, facts } =
+            destination(&self.login.next.clusters, &self.login.listener, outcome).await?;
+        may_talk(&facts, outcome)?;
+        let newcomer = worker.users.newcomer(&outcome.user, self.held.activity.visitor);
+        let (registry, former) = (self.worker.registry.clone(), self.held.activity.user());
+        registry
+            .change_user(&self.held.activity, newcomer)
+            .map_err(|refusal| self.worker.refused(refusal, (&outcome.user, &self.held.activity.host)))?;
+        let keys = worker.users.keys(&outcome.user, &outcome.secret);
+        let initial = worker.shared(first_state(&worker, &facts, outcome, self.login.listener.mode));
+        let identity = worker.pool.identity(
+            Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
+                .of_client(self.login.client_ip, outcome.attributes.clone())
+                .of_admin(self.held.activity.rank() == Rank::ConnectionAdmin),
+        );
+        let now = Who { lex: lex(&facts, &initial), rights: keys.epoch(), worker, initial, keys, identity };
+        let before = self.switch_to(now);
+        let limit = self.settings.connect_timeout_ms;
+        let checked = check_schema(&mut self.held, &mut self.state, limit).await;
+        if checked.is_err() {
+            // Its place may have been given to another one meanwhile.
+            if registry
+                .change_user(
+                    &self.held.activity,
+                    before.worker.users.newcomer(&former, self.held.activity.visitor),
+                )
+                .is_err()
+            {
+                self.held.activity.kill();
+            }
+            self.switch_to(before);
+        }
+        checked
+    }
+
+    /// Makes the session, which has been reset, that of another user; the former one comes back.
+    fn switch_to(&mut self, now: Who) -> Who {
+        let Who { worker, mut lex, mut initial, mut keys, mut rights, mut identity } = now;
+        let before = self.worker.clone();
+        if worker.cluster != before.cluster {
+            self.move_to(worker);
+        }
+        std::mem::swap(&mut self.state.lex, &mut lex);
+        std::mem::swap(&mut self.state.initial, &mut initial);
+        std::mem::swap(&mut self.held.keys, &mut keys);
+        std::mem::swap(&mut self.held.rights, &mut rights);
+        std::mem::swap(&mut self.held.identity, &mut identity);
+        self.held.seats = Seats::default();
+        self.held.memory = Memory::of(&self.state.share, self.held.activity.id.0);
+        let multi_statements = self.state.want.multi_statements;
+        self.state.want = SessionState { multi_statements, ..self.state.initial.clone() };
+        self.reset_steering();
+        self.state.pins.clear();
+        self.state.publish(None);
+        self.state.pin_if_dedicated(&self.worker.users);
+        Who { worker: before, lex, initial, keys, rights, identity }
+    }
+
+    /// To another cluster. The session holds nothing in its own any more: its state was reset, and what it had to find is not
+    /// to be found there.
+    fn move_to(&mut self, worker: Rc<Worker>) {
+        self.held.activity.moves_to(worker.cluster);
+        self.state.published.moves_to(worker.counters.clone());
+        self.client.equipment = worker.equipment.clone();
+        self.held.source = worker.source.clone();
+        self.worker = worker;
+        self.settings = self.worker.settings();
+        self.causality = Causality::default();
     }
 
     /// Gives back what the session holds.

@@ -13,7 +13,7 @@ use super::{Project, Violation};
 const FOLDER: &str = "crates/session/src";
 const OBJECT: &str = "impl Session {";
 /// Files with `impl Session`: so many there may be. Issue 26 wants ten.
-const MOST_FILES: usize = 13;
+const MOST_FILES: usize = 12;
 /// Files of the largest strongly connected part: none call each other in circles.
 const MOST_KNOTTED: usize = 1;
 
