@@ -34,6 +34,7 @@ use crate::client_error::{ClientError, Lost, ProxyError};
 use crate::follow::AT_RISK;
 use crate::io::{Cut, Input, Relayed};
 use crate::login::say_welcome;
+use crate::rescue::Tries;
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
@@ -355,7 +356,8 @@ impl Session {
             self.held.bound = None;
             return Err(Lost::Answer(why.to_owned()).into());
         }
-        let mut checkout = self.choose(&pinning(*statement), &mut self.tries()).await?;
+        let mut tries = Tries::new(&self.worker.outlook);
+        let mut checkout = self.route().choose(&pinning(*statement), &mut tries).await?;
         if let Some(own) = own {
             return Ok((checkout, own));
         }

@@ -56,7 +56,7 @@ impl Session {
         }
         let plan = self.stand().plan(statement, &[]);
         self.held.activity.is_routed(plan.reason.number());
-        self.checkout_at_once(plan.target).ok_or(Unsent::Planned(Some(plan)))
+        self.route().checkout_at_once(plan.target).ok_or(Unsent::Planned(Some(plan)))
     }
 
     /// Sends an ordinary text.

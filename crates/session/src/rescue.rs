@@ -12,6 +12,9 @@ mod on_replica;
 mod trouble;
 mod wait;
 
+use std::time::Duration;
+
+use delphinus_net::rt;
 use delphinus_pool::Checkout;
 use delphinus_route::{Harm, Plan, READ_ATTEMPTS, Suspicion, Verdict, rescue};
 use delphinus_sql::Statement;
@@ -22,11 +25,12 @@ use delphinus_wire::response::Status;
 use crate::client_error::ProxyError;
 use crate::hold::Held;
 use crate::io::{Cut, Input, Relayed};
+use crate::outlook::Outlook;
 use crate::served::Served;
 use crate::stand::Stand;
 use crate::state::Wanted;
 
-pub(crate) use failover::Seeking;
+pub(crate) use failover::{Seeking, told_instead};
 pub(crate) use gate::Gate;
 pub use gate::Pauses;
 pub(crate) use loss::{Stakes, lost, lost_after_refusal, take_bound, told_of_loss};
@@ -37,7 +41,7 @@ pub use wait::WaitingRoom;
 pub(crate) use wait::Waits;
 
 /// How often a command was tried, and the backends that it is not tried on any more.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tries {
     /// The number of this try, from 1.
     pub attempt: u32,
@@ -48,10 +52,24 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
+    /// None yet, and the backends that have just failed left out.
+    #[inline]
+    pub(crate) fn new(outlook: &Outlook) -> Self {
+        Self { attempt: 0, avoid: outlook.avoided(), planned: None }
+    }
+
     /// One more.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.attempt += 1;
+    }
+
+    /// Leaves a backend out, and waits a little: a cluster that is down is not to be hammered.
+    pub(crate) async fn go_elsewhere(&mut self, backend: BackendId) {
+        self.avoid.push(backend);
+        if self.attempt > 1 {
+            rt::sleep(Duration::from_millis(u64::from(self.attempt) * 10)).await;
+        }
     }
 
     /// True if a connection that broke before anything was sent is no reason to give up.

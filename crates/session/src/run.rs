@@ -16,7 +16,7 @@ use crate::logged::{log_command, log_try};
 use crate::ordinary::Unsent;
 use crate::rescue::{
     Rescued, Sent, Tries, give_up_transaction, is_usual, judge, leave_broken_off, leave_refused,
-    roll_back_on_replica, take_bound,
+    roll_back_on_replica, take_bound, told_instead,
 };
 use crate::served::Served;
 use crate::session::Session;
@@ -39,7 +39,7 @@ pub(crate) trait Job {
 
     /// A connection for it.
     async fn choose(&mut self, session: &mut Session, tries: &mut Tries) -> Result<Checkout, ProxyError> {
-        session.choose(self.statement(), tries).await
+        session.route().choose(self.statement(), tries).await
     }
 
     /// Makes the connection have what it needs. Returns the command as it is to be sent.
@@ -187,7 +187,7 @@ impl Session {
         job: &mut impl Job,
         mut begun: Begun,
     ) -> Result<Carried, NetError> {
-        let mut tries = self.tries();
+        let mut tries = Tries::new(&self.worker.outlook);
         loop {
             tries.begin();
             let (checkout, forwarded) = match std::mem::replace(&mut begun, Begun::NOTHING) {
@@ -212,7 +212,7 @@ impl Session {
             let sent = Sent { statement: job.statement(), runs: job.runs(), input, attempt: tries.attempt };
             match Box::pin(self.rescue_command(checkout, forwarded, sent)).await? {
                 Rescued::Again => {}
-                Rescued::Elsewhere(backend) => self.go_elsewhere(&mut tries, backend).await,
+                Rescued::Elsewhere(backend) => tries.go_elsewhere(backend).await,
                 Rescued::Told(checkout, relayed) => return Ok(Carried::Through(checkout, relayed, input)),
                 Rescued::Never(served) => return Ok(Carried::Served(served)),
             }
@@ -259,6 +259,15 @@ impl Session {
             let is_primary = self.worker.outlook.primary() == Some(checkout.backend());
             self.client.ages = if is_primary { Ages::ToldWhole } else { Ages::Told };
         }
+    }
+
+    /// Counts a command that is sent, on a connection that is held, too.
+    #[inline]
+    pub(crate) fn count_route(&self) {
+        let counters = &self.worker.counters;
+        let counter =
+            if self.steering.on_replica { &counters.routed_replica } else { &counters.routed_primary };
+        counter.increment();
     }
 
     /// Forwards the command in `input` (whose bytes may have been changed in place) and relays the response.
@@ -335,8 +344,14 @@ impl Session {
                 Rescued::Elsewhere(leave_broken_off(checkout, &self.held))
             }
             Verdict::OnNextPrimary => {
-                if let Some(refusal) = self.seeking().before_next(&checkout, relayed).await {
-                    return Rescued::Told(checkout, refusal);
+                let next = self.seeking().await_next(checkout.backend(), rt::now()).await;
+                match next {
+                    Ok(true) => self.worker.buffers.give(relayed.rest),
+                    Err(error @ ProxyError::Killed) => {
+                        let killed = told_instead(&error, relayed, self.client.capabilities);
+                        return Rescued::Told(checkout, killed);
+                    }
+                    Ok(false) | Err(_) => return Rescued::Told(checkout, relayed),
                 }
                 leave_refused(checkout, sent.statement, &self.state).await;
                 Rescued::Again

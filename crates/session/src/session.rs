@@ -20,6 +20,7 @@ use crate::hold::{Held, Seats};
 use crate::io::Client;
 use crate::login::{Destination, check_schema, destination, first_state, lex, may_talk};
 use crate::rescue::{Seeking, Stakes};
+use crate::route::Route;
 use crate::served::{Outcome, Served};
 use crate::stand::Stand;
 use crate::state::{Lex, Wanted};
@@ -289,7 +290,22 @@ impl Session {
     /// What it does where it needs the primary.
     pub(crate) fn seeking(&mut self) -> Seeking<'_> {
         let (held, state) = (&mut self.held, &mut self.state);
-        Seeking { held, state, client: &self.client, waits: &self.worker.waits }
+        Seeking { held, state, stream: &self.client.stream, waits: &self.worker.waits }
+    }
+
+    /// What of it has a say in where a statement goes, and is changed on the way there.
+    #[inline]
+    pub(crate) fn route(&mut self) -> Route<'_> {
+        Route {
+            held: &mut self.held,
+            state: &mut self.state,
+            steering: &mut self.steering,
+            causality: &mut self.causality,
+            login: &self.login,
+            routing: &self.settings.routing,
+            waits: &self.worker.waits,
+            stream: &self.client.stream,
+        }
     }
 
     /// What it may lose with a connection.

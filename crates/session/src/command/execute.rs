@@ -73,7 +73,7 @@ impl Job for Execution {
             return Ok(checkout);
         }
         self.tells = false;
-        session.choose(&self.statement, tries).await
+        session.route().choose(&self.statement, tries).await
     }
 
     #[inline]
@@ -369,7 +369,7 @@ impl Session {
         statement: &Statement,
         key: &Rc<StatementKey>,
     ) -> Result<Option<Checkout>, ProxyError> {
-        let Some(mut checkout) = self.connection_that_tells(statement, key.text()).await? else {
+        let Some(mut checkout) = self.route().connection_that_tells(statement, key.text()).await? else {
             return Ok(None);
         };
         let has_own = self.statements.find(id).is_some_and(|found| found.own.is_some());

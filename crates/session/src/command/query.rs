@@ -200,7 +200,7 @@ impl Session {
         let sql = self.client.buffer.data()[text_at..input.held].to_vec();
         let instead = self.steer_statement(&sql, statement, attributes).await?;
         if instead.is_none() && !statement.uses.contains(Uses::ROUTE) {
-            self.check_where_it_is(&sql, statement).await?;
+            self.route().check_where_it_is(&sql, statement).await?;
         }
         if let Some(wanted) = self.steering.mirror.take() {
             let copy = || input.is_whole().then(|| Copied::Text(sql));

@@ -49,7 +49,7 @@ impl Job for Special<'_> {
         self.tells = self.told_by.is_some();
         match self.told_by.take() {
             Some(checkout) => Ok(checkout),
-            None => session.choose(&self.statement, tries).await,
+            None => session.route().choose(&self.statement, tries).await,
         }
     }
 
@@ -162,7 +162,7 @@ impl Session {
         let mut told_by = None;
         // In a text of several statements it is about the one before it there.
         if statement.uses.intersects(ABOUT_LAST) && statement.class != Class::Multi {
-            match self.connection_that_tells(&statement, text.sql).await {
+            match self.route().connection_that_tells(&statement, text.sql).await {
                 Ok(None) if self.needs_own_answer(&statement, text) => {
                     return self.show_diagnostics(input, text.sql, Form::Text).await;
                 }
@@ -304,9 +304,9 @@ impl Session {
         statement: &Statement,
         expression: &str,
     ) -> Result<Option<String>, ProxyError> {
-        let mut tries = self.tries();
+        let mut tries = Tries::new(&self.worker.outlook);
         tries.begin();
-        let mut checkout = self.choose(statement, &mut tries).await?;
+        let mut checkout = self.route().choose(statement, &mut tries).await?;
         match checkout.query(&format!("SELECT {expression} LIMIT 1")).await {
             Ok(answer) => {
                 self.held.keep_or_give_back(checkout, &mut self.state);
