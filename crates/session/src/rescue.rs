@@ -33,7 +33,7 @@ use crate::state::Wanted;
 pub(crate) use failover::{Seeking, told_instead};
 pub(crate) use gate::Gate;
 pub use gate::Pauses;
-pub(crate) use loss::{Stakes, lost, lost_after_refusal, take_bound, told_of_loss};
+pub(crate) use loss::{Stakes, count_unless_lost, lost, lost_after_refusal, take_bound, told_of_loss};
 pub(crate) use on_replica::{leave_replica, roll_back_on_replica};
 pub(crate) use trouble::is_usual;
 use trouble::{harm, situation, suspicion, trouble};

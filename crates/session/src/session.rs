@@ -5,9 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use delphinus_clients::{Clusters, ListenerSettings, Rank};
-use delphinus_pool::{Epoch, Identity, Keys, Memory};
-use delphinus_sql::{Hints, SqlText, Statement};
-use delphinus_state::{PinReason, SessionState};
+use delphinus_net::{Buffer, NetError};
+use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, PoolError};
+use delphinus_sql::{Class, Hints, SqlText, Statement};
+use delphinus_state::SessionState;
+use delphinus_wire::HEADER_LEN;
 use delphinus_wire::handshake::server::{Established, LoginOutcome, ServerSettings};
 use delphinus_wire::response::{Layer, Status};
 
@@ -17,13 +19,14 @@ use crate::costs::Costs;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
 use crate::hold::{Held, Seats};
-use crate::io::Client;
+use crate::io::{Client, Input, Relayed};
 use crate::login::{Destination, check_schema, destination, first_state, lex, may_talk};
-use crate::rescue::{Seeking, Stakes};
+use crate::rescue::{Seeking, Stakes, count_unless_lost, lost_after_refusal, told_of_loss};
 use crate::route::Route;
 use crate::served::{Outcome, Served};
+use crate::settle::Settling;
 use crate::stand::Stand;
-use crate::state::{Lex, Wanted};
+use crate::state::{Lex, Ran, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::{Around, Occasion, Standing, Steering};
 use crate::watch::Watch;
@@ -81,30 +84,13 @@ struct Who {
     identity: Rc<Identity>,
 }
 
-/// What COM_CHANGE_USER ends on every server.
-const ENDS_WITH_ITS_USER: [PinReason; 13] = [
-    PinReason::Transaction,
-    PinReason::TemporaryTable,
-    PinReason::TableLock,
-    PinReason::ReadLock,
-    PinReason::AdvisoryLock,
-    PinReason::Handler,
-    PinReason::SqlPrepared,
-    PinReason::Cursor,
-    PinReason::LongData,
-    PinReason::LargeStatement,
-    PinReason::LargeVariables,
-    PinReason::Status,
-    PinReason::Dedicated,
-];
-
 impl Session {
     /// Back to the state after login. A connection that the session was pinned to starts over: locks, transactions and
     /// temporary tables are gone when this ends, as they are on a server when it says OK.
     pub(crate) async fn reset(&mut self) {
         // Any other is closed: MariaDB keeps the role over COM_CHANGE_USER, and who knows what a routine has done.
         if let Some(checkout) = self.held.bound.take()
-            && self.state.pins.iter().all(|pin| ENDS_WITH_ITS_USER.contains(&pin.reason))
+            && self.state.ends_with_its_user()
         {
             // One that cannot start over is closed.
             let _ = Box::pin(checkout.start_over()).await;
@@ -213,13 +199,6 @@ impl Session {
         self.worker.registry.leave(self.held.activity.id);
     }
 
-    /// Gives the client the answer to a statement.
-    pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
-        self.costs.answered_here(answer.rows_sent());
-        answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
-        Ok(Served::Answered)
-    }
-
     /// What is around a statement of this session.
     #[inline]
     pub(crate) fn around(&self) -> Around<'_> {
@@ -308,6 +287,19 @@ impl Session {
         }
     }
 
+    /// What of it a statement that has run may leave something in.
+    #[inline]
+    pub(crate) fn settling(&mut self) -> Settling<'_> {
+        Settling {
+            held: &mut self.held,
+            state: &mut self.state,
+            causality: &mut self.causality,
+            noted: &mut self.noted,
+            costs: &mut self.costs,
+            consistency: self.steering.consistency(),
+        }
+    }
+
     /// What it may lose with a connection.
     pub(crate) fn stakes(&mut self) -> Stakes<'_> {
         Stakes { held: &self.held, state: &mut self.state, causality: &mut self.causality }
@@ -321,5 +313,151 @@ impl Session {
     /// How columns of text are described.
     pub(crate) fn text_shape(&self) -> TextShape {
         self.worker.outlook.with_snapshot(|snapshot, _| TextShape::of(&self.state, snapshot))
+    }
+}
+
+/// How commands end.
+impl Session {
+    /// Settles a statement. An error means that the session's state is not known any more: it has to end.
+    #[inline]
+    pub(crate) async fn settle(&mut self, checkout: Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
+        let changed = self.settling().at_once(checkout, ran);
+        match changed {
+            None => Ok(()),
+            Some(checkout) => self.settle_changed(checkout, ran).await,
+        }
+    }
+
+    /// Settles what `Settling::at_once` has not.
+    pub(crate) async fn settle_changed(
+        &mut self,
+        mut checkout: Checkout,
+        ran: Ran<'_>,
+    ) -> Result<(), PoolError> {
+        let worker = self.worker.clone();
+        let most_prepared = self.settings.max_prepared_statements.saturating_sub(self.statements.len());
+        let has_entered =
+            self.settling().changes(&mut checkout, ran, (&worker.stored_code, most_prepared)).await?;
+        if has_entered {
+            self.check_entered();
+        }
+        self.held.keep_or_give_back(checkout, &mut self.state);
+        Ok(())
+    }
+
+    /// What hides a `USE` from the proxy, such as EXECUTE IMMEDIATE, does not bring a session into a schema of another
+    /// cluster either: its next statement would be run by the wrong servers.
+    fn check_entered(&self) {
+        let Some(schema) = self.state.want.schema.as_deref() else { return };
+        if let Err(error) = self.login.next.clusters.check_schema(self.worker.cluster, schema) {
+            tracing::warn!(
+                session.id = self.held.activity.id.0,
+                why = ProxyError::from(error).reason(),
+                "session ended"
+            );
+            self.held.activity.kill();
+        }
+    }
+    /// Settles a text, then gives the client the last bytes.
+    #[inline]
+    pub(crate) async fn finish_text(
+        &mut self,
+        checkout: Checkout,
+        statement: &Statement,
+        text: &SqlText<'_>,
+        // By reference: what an async function takes by value is moved twice.
+        relayed: &mut Relayed,
+    ) -> Outcome {
+        let Relayed { response, rest, len, is_untouched } = relayed;
+        let has_begun = response.is_ok() && matches!(statement.class, Class::Begin | Class::StartTransaction);
+        if self.steering.on_replica && has_begun {
+            self.steering.begin_on_replica();
+        }
+        let ran = Ran { statement, text, response };
+        let changed = self.settling().at_once(checkout, ran);
+        let settled = match changed {
+            None => Ok(()),
+            Some(checkout) => self.settle_changed(checkout, ran).await,
+        };
+        if has_begun {
+            self.state.note_opening(statement, text.sql);
+        }
+        if settled.is_ok() && self.client.post_last(rest, *len) {
+            return Ok(Served::Answered);
+        }
+        self.answer_last(settled, ran, (std::mem::take(rest), *len, *is_untouched)).await
+    }
+
+    /// Has everything reported again, behind the answer to a statement that shows what the client is told of; its last bytes are in
+    /// `rest`.
+    pub(crate) async fn track_again(
+        &mut self,
+        checkout: &mut Checkout,
+        rest: &Buffer,
+        text: &[u8],
+    ) -> Result<(), ProxyError> {
+        let tracked = Box::pin(self.state.track_again(checkout, text)).await;
+        if tracked.is_err() {
+            // The end of the answer is still here: an error can stand in its place.
+            self.client.error_seq = rest.data().get(HEADER_LEN - 1).copied();
+        }
+        tracked.map_err(ProxyError::Pool)
+    }
+
+    /// Gives the client the last bytes of what the server said, or, where that is not the truth any more, an error.
+    #[inline]
+    pub(crate) async fn answer_last(
+        &mut self,
+        settled: Result<(), PoolError>,
+        Ran { statement, response, .. }: Ran<'_>,
+        (rest, len, is_untouched): (Buffer, usize, bool),
+    ) -> Outcome {
+        let settled = match settled {
+            Err(lost) if is_untouched => {
+                match lost_after_refusal(&lost, (statement, response), &self.held, &mut self.state) {
+                    Ok(None) => Ok(()),
+                    Ok(Some(error)) => {
+                        self.worker.buffers.give(rest);
+                        return Ok(Served::Error(error));
+                    }
+                    Err(()) => Err(lost),
+                }
+            }
+            settled => settled,
+        };
+        let rest = self.client.write(rest, len).await?;
+        self.worker.buffers.give(rest);
+        Ok(self.after_settling(settled))
+    }
+
+    /// A session whose state is not known any more ends.
+    #[inline]
+    pub(crate) fn after_settling(&self, settled: Result<(), PoolError>) -> Served {
+        match settled {
+            Ok(()) => Served::Answered,
+            Err(error) => {
+                tracing::warn!(session.id = self.held.activity.id.0, %error, "session state lost");
+                Served::End
+            }
+        }
+    }
+
+    /// An error for a command that was not sent. The session ends if it cannot go on.
+    pub(crate) async fn refuse(&mut self, input: Input, mut error: ProxyError) -> Outcome {
+        if matches!(error, ProxyError::ClientGone) {
+            return Err(NetError::Closed);
+        }
+        // In its place: another one would be room in every idle session.
+        error = told_of_loss(error, &self.held, &mut self.state);
+        self.client.skip(input).await?;
+        count_unless_lost(&error, &self.worker.counters);
+        Ok(Served::refused(error))
+    }
+
+    /// Gives the client the answer to a statement.
+    pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
+        self.costs.answered_here(answer.rows_sent());
+        answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
+        Ok(Served::Answered)
     }
 }

@@ -12,14 +12,14 @@ use super::{Project, Violation};
 
 const FOLDER: &str = "crates/session/src";
 const OBJECT: &str = "impl Session {";
-/// Files with `impl Session`: so many there may be. Issue 26 wants ten.
-const MOST_FILES: usize = 11;
+/// Files with `impl Session`: so many there may be.
+const MOST_FILES: usize = 10;
 /// Files of the largest strongly connected part: none call each other in circles.
 const MOST_KNOTTED: usize = 1;
 
 /// The root, which brings the parts together: only these, and what is below them, know the whole.
-const ROOT: [&str; 10] =
-    ["command", "extras", "lib", "login", "ordinary", "run", "serve", "session", "settle", "worker"];
+const ROOT: [&str; 9] =
+    ["command", "extras", "lib", "login", "ordinary", "run", "serve", "session", "worker"];
 /// What a part must not take: it gets the parts, the pool or the counters that it uses.
 const WHOLE: [(&str, &str); 2] = [("crate::session::", "Session"), ("crate::worker::", "Worker")];
 
