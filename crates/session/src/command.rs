@@ -29,11 +29,12 @@ use delphinus_wire::handshake::Packet;
 use delphinus_wire::handshake::server::Refusal;
 use delphinus_wire::{Command, HEADER_LEN};
 
-use crate::answer::{self, Answer};
+use crate::answer;
 use crate::client_error::{ClientError, Lost, ProxyError};
 use crate::follow::AT_RISK;
 use crate::io::{Cut, Input, Relayed};
 use crate::login::say_welcome;
+use crate::needs::pinning;
 use crate::rescue::Tries;
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
@@ -41,7 +42,7 @@ use crate::session::Session;
 use crate::state::Ran;
 use crate::statements::Own;
 
-use self::execute::pinning;
+pub(crate) use self::kill::carry_out as carry_out_kill;
 pub(crate) use self::params::with_types;
 use self::simple::Simple;
 
@@ -372,14 +373,6 @@ impl Session {
                 self.held.leave_without(checkout, &error, &mut self.state);
                 Err(error)
             }
-        }
-    }
-
-    /// A `KILL` of any kind; `value`: that of its parameter.
-    async fn kill(&mut self, kill: &Kill, value: Option<u64>) -> Outcome {
-        match kill::end((kill, value), self.sessions(), &self.held, &self.state).await {
-            Ok(count) => self.answer(&Answer::ok(count)).await,
-            Err(served) => Ok(served),
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::costs::Spent;
 use crate::state::Wanted;
 
 pub(crate) use prepared::{forget_schema, prepare_in};
+pub(crate) use recall::leave_no_old_list;
 pub(crate) use seats::Seats;
 pub(crate) use source::Source;
 

@@ -30,7 +30,7 @@ use self::entrance::entrance;
 pub(crate) use self::entrance::{Destination, destination};
 use self::first_state::check_name;
 pub(crate) use self::first_state::{check_schema, first_state, lex, may_talk};
-use self::greeting::server_settings;
+use self::greeting::{refuse, server_settings};
 use self::origin::Origin;
 use crate::client_error::{ClientError, ProxyError};
 use crate::costs::Spent;
@@ -304,14 +304,6 @@ async fn refuse_known(stream: &mut Stream, error: &ProxyError, outcome: &LoginOu
         let _ = stream.write_bytes(&out).await;
     }
     refuse(stream, &ClientError::from(error).of_login(), outcome.next_seq, Capabilities::PROTOCOL_41).await;
-}
-
-async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities: Capabilities) {
-    let mut out = Vec::new();
-    error.put(&mut out, seq, capabilities);
-    // A client that is gone cannot be told.
-    let _ = stream.write_bytes(&out).await;
-    let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
 }
 
 /// Checks the schema, where the client names one, and says OK.

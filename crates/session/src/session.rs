@@ -7,7 +7,7 @@ use std::sync::Arc;
 use delphinus_clients::{Clusters, ListenerSettings, Rank};
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, PoolError};
-use delphinus_sql::{Class, Hints, SqlText, Statement};
+use delphinus_sql::{Class, Hints, Kill, SqlText, Statement};
 use delphinus_state::SessionState;
 use delphinus_wire::HEADER_LEN;
 use delphinus_wire::handshake::server::{Established, LoginOutcome, ServerSettings};
@@ -15,6 +15,7 @@ use delphinus_wire::response::{Layer, Status};
 
 use crate::answer::{self, Answer, Sessions, TextShape};
 use crate::client_error::ProxyError;
+use crate::command::carry_out_kill;
 use crate::costs::Costs;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
@@ -459,5 +460,13 @@ impl Session {
         self.costs.answered_here(answer.rows_sent());
         answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
         Ok(Served::Answered)
+    }
+
+    /// A `KILL` of any kind; `value`: that of its parameter.
+    pub(crate) async fn kill(&mut self, kill: &Kill, value: Option<u64>) -> Outcome {
+        match carry_out_kill((kill, value), self.sessions(), &self.held, &self.state).await {
+            Ok(count) => self.answer(&Answer::ok(count)).await,
+            Err(served) => Ok(served),
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::number_of_text;
-use delphinus_sql::{Access, Effects, Hints, Sketch, SqlText, Statement, Uses, Why, digest};
+use delphinus_sql::{Access, Effects, Hints, Sketch, SqlText, Statement, Uses, digest};
 use delphinus_state::{PinReason, Shape};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
@@ -13,15 +13,14 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 use super::bulk_execute::Bulk;
 use super::kill;
 use super::params::{bind, note_types, own_of};
-use super::prepare::{is_about_insert_id, is_about_last_statement};
-use super::query::{Short, leave_no_old_list};
+use super::query::Short;
 use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
 use crate::follow::{AT_RISK, MAY_CHANGE_CODE};
-use crate::hold::{Held, forget_schema};
+use crate::hold::{Held, forget_schema, leave_no_old_list};
 use crate::io::Input;
 use crate::io::Relayed;
-use crate::needs::Needs;
+use crate::needs::{Needs, is_about_insert_id, is_about_last_statement, pinning};
 use crate::rescue::Tries;
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
@@ -483,15 +482,5 @@ fn with_memory(
     match splice(&text, known) {
         Some(text) => Ok(Rc::new(key.with_text(text.into()))),
         _ => Err(ProxyError::DiagnosticsGone),
-    }
-}
-
-/// A statement that will hold the session to its connection, whatever it does itself.
-pub(super) fn pinning(statement: Statement) -> Statement {
-    match statement.access {
-        Access::Read => {
-            Statement { access: Access::Write, why: Why::ChangesSession, is_of_session: false, ..statement }
-        }
-        Access::Write => statement,
     }
 }

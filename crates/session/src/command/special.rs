@@ -10,10 +10,7 @@ use delphinus_sql::{Class, Effects, Kill, KillTarget, SqlText, Statement, Uses};
 use delphinus_state::PinReason;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, query_attributes};
 
-use super::execute::pinning;
 use super::kill;
-use super::prepare::is_about_insert_id;
-use super::query::is_ordinary;
 use crate::answer::own_settings::{MaySet, PREFIX, TOKEN, own_row, own_selected, own_value, set_own};
 use crate::answer::{
     ABOUT_LAST, Answer, Form, Known, about_tls, can_ask_anywhere, check_spelled_kill, kill_named_by,
@@ -24,6 +21,7 @@ use crate::explain::{as_answer, asked_about, explained, may_explain};
 use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, with_kind};
 use crate::fresh::Token;
 use crate::io::{Client, Input};
+use crate::needs::{is_about_insert_id, is_ordinary, pinning};
 use crate::rescue::{Tries, take_bound};
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
