@@ -155,7 +155,7 @@ impl Seeking<'_> {
 
     /// The first statement of a transaction was refused because the server takes no writes any more: a connection to the next
     /// primary, on which the transaction has begun.
-    pub(super) async fn begin_on_next(&mut self, checkout: Checkout) -> Result<Checkout, ProxyError> {
+    pub(crate) async fn begin_on_next(&mut self, checkout: Checkout) -> Result<Checkout, ProxyError> {
         let (old, refused) = (checkout.backend(), rt::now());
         self.held.source.outlook.report_read_only(old);
         // A connection that cannot start over is closed, and that ends the transaction, too.

@@ -73,7 +73,7 @@ pub(crate) struct Stakes<'a> {
 
 impl Stakes<'_> {
     /// The connection of a statement broke, and what was on it is told as lost; `None` if the statement is to run elsewhere.
-    pub(super) fn after_cut(
+    pub(crate) fn after_cut(
         self,
         backend: BackendId,
         statement: &Statement,
