@@ -129,11 +129,7 @@ impl Route<'_> {
     /// A connection to where the plan leads, in the state that the session wants; where it is the primary that is missing, the
     /// statement waits for one.
     #[inline]
-    async fn checkout_planned(
-        &mut self,
-        plan: Plan,
-        avoid: &[BackendId],
-    ) -> Result<Checkout, ProxyError> {
+    async fn checkout_planned(&mut self, plan: Plan, avoid: &[BackendId]) -> Result<Checkout, ProxyError> {
         if let Target::Replica(backend) = plan.target {
             return self.checkout_replica(backend).await;
         }
@@ -142,7 +138,8 @@ impl Route<'_> {
             matches!(plan.reason, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency);
         // Such a read has been somewhere else first.
         let may_go_elsewhere = plan.or_without.is_some()
-            || only_prefers && self.held.source.outlook.primary().is_none_or(|primary| !avoid.contains(&primary));
+            || only_prefers
+                && self.held.source.outlook.primary().is_none_or(|primary| !avoid.contains(&primary));
         let mut seeking = self.seeking();
         let found = match seeking.checkout(!only_prefers).await {
             Err(error) if !may_go_elsewhere && seeking.can_wait(&error) => {

@@ -145,7 +145,10 @@ mod tests {
                 "struct One {\n    two: Rc<Two>,\n}\nimpl One {\nfn same(&self) { self.two.same() }\n}",
                 "impl Two {\nfn same() { One::same() }\n}",
             ),
-            ("trait One { fn one(&self) { Self::two() } }", "impl<'a> A for One<'a> { fn two(&self) { One::one() } }"),
+            (
+                "trait One { fn one(&self) { Self::two() } }",
+                "impl<'a> A for One<'a> { fn two(&self) { One::one() } }",
+            ),
         ] {
             assert_eq!(sizes(&[("p/a", a), ("p/b", b), ("p", "mod a;\nmod b;")]), [1, 2], "{a}\n{b}");
         }

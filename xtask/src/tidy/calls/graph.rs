@@ -52,7 +52,9 @@ impl<'a> Source<'a> {
     /// The module that a path of modules means here.
     fn module_of(&self, path: &[&str]) -> Vec<String> {
         match self.imports.get(path[0]) {
-            Some(known) => known.iter().cloned().chain(path[1..].iter().map(|&part| part.to_owned())).collect(),
+            Some(known) => {
+                known.iter().cloned().chain(path[1..].iter().map(|&part| part.to_owned())).collect()
+            }
             None => absolute(path, &self.module),
         }
     }
@@ -184,7 +186,8 @@ fn impls(code: &str) -> Vec<(Range<usize>, String)> {
 fn fields(code: &str) -> Vec<(&str, &str, &str)> {
     let mut found = Vec::new();
     for (at, head) in code.match_indices("struct ") {
-        let (Some(of), Some(open)) = (word_at(code, at + head.len()), code[at..].find(['{', ';', '('])) else {
+        let (Some(of), Some(open)) = (word_at(code, at + head.len()), code[at..].find(['{', ';', '(']))
+        else {
             continue;
         };
         let open = at + open;
