@@ -62,17 +62,17 @@ impl<'a> Source<'a> {
 
 /// What all files define.
 #[derive(Default)]
-struct Known<'a> {
+struct Known<'s, 'a> {
     /// Functions by module and name.
-    free: BTreeMap<(&'a [String], &'a str), &'a str>,
+    free: BTreeMap<(&'s [String], &'s str), &'a str>,
     /// Methods by type and name.
-    methods: BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>>,
+    methods: BTreeMap<(&'s str, &'s str), BTreeSet<&'a str>>,
     /// The type of a field of a type; of none that is defined twice.
-    fields: BTreeMap<(&'a str, &'a str), Option<&'a str>>,
+    fields: BTreeMap<(&'s str, &'s str), Option<&'s str>>,
 }
 
-impl<'a> Known<'a> {
-    fn of(sources: &'a [Source<'a>]) -> Self {
+impl<'s, 'a> Known<'s, 'a> {
+    fn of(sources: &'s [Source<'a>]) -> Self {
         let mut known = Self::default();
         for source in sources {
             for (at, name) in defined(&source.code) {
