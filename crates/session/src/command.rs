@@ -18,25 +18,31 @@ mod stmt_close;
 mod stmt_reset;
 
 use std::rc::Rc;
+use std::time::Duration;
 
-use delphinus_net::NetError;
+use delphinus_net::{LoginEnd, NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_sql::{Kill, KillScope, KillTarget, SqlText, Statement, digest};
+use delphinus_sql::{Flavor, Kill, KillScope, KillTarget, SqlText, Statement, digest};
 use delphinus_telemetry::{ClusterCounters, Counter};
 use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::handshake::Packet;
+use delphinus_wire::handshake::server::Refusal;
 use delphinus_wire::{Command, HEADER_LEN};
 
-use crate::answer::{self, Answer};
-use crate::client_error::{Lost, ProxyError};
+use crate::answer;
+use crate::client_error::{ClientError, Lost, ProxyError};
 use crate::follow::AT_RISK;
 use crate::io::{Cut, Input, Relayed};
+use crate::login::say_welcome;
+use crate::needs::pinning;
+use crate::rescue::Tries;
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
 use crate::statements::Own;
 
-use self::execute::pinning;
+pub(crate) use self::kill::carry_out as carry_out_kill;
 pub(crate) use self::params::with_types;
 use self::simple::Simple;
 
@@ -249,6 +255,63 @@ impl Session {
         Ok(Served::Answered)
     }
 
+    async fn change_user(&mut self, input: Input) -> Outcome {
+        if !input.is_whole() {
+            self.client.skip(input).await?;
+            return Ok(Served::Fatal(ProxyError::Malformed));
+        }
+        let payload = self.client.buffer.data()[HEADER_LEN..input.held].to_vec();
+        self.client.skip(input).await?;
+        // Whatever comes of it, the old user's session is over.
+        let schema = self.state.want.schema.clone();
+        self.reset().await;
+        if self.login.refused_changes >= change_user::MOST_REFUSALS {
+            rt::sleep(change_user::REFUSAL_PAUSE).await;
+            change_user::stay_as_before(schema, &mut self.state);
+            change_user::say_refusal(&mut self.client, &change_user::unknown_command(), 1, None).await?;
+            return Ok(Served::Answered);
+        }
+        let limit = Duration::from_millis(self.settings.connect_timeout_ms);
+        let who = (&self.login, &*self.held.activity);
+        match change_user::attempt(&mut self.client, who, &self.worker, (&payload, limit)).await {
+            Ok(outcome) => match self.become_user(&outcome).await {
+                Ok(()) => {
+                    self.held.activity.enters(self.state.want.schema.as_deref());
+                    let (status, account) = (self.state.status, &self.worker.memory);
+                    say_welcome(&mut self.client, status, &outcome, account).await?;
+                    Ok(Served::Answered)
+                }
+                Err(error) => {
+                    let error = ClientError::from(&error).of_login();
+                    let told = (outcome.next_seq, outcome.before_ok.as_ref());
+                    self.refuse_change(&error, told, schema).await
+                }
+            },
+            Err(LoginEnd::Broken(error)) => Err(error),
+            Err(LoginEnd::Refused(Refusal { code, state, message, seq, .. })) => {
+                self.refuse_change(&ClientError::new(code, state, message), (seq, None), schema).await
+            }
+        }
+    }
+
+    /// MySQL closes the connection; on MariaDB the old user goes on with a session like new, in the same schema.
+    async fn refuse_change(
+        &mut self,
+        error: &ClientError,
+        (seq, before): (u8, Option<&Packet>),
+        schema: Option<Rc<str>>,
+    ) -> Outcome {
+        self.worker.process.logins_denied.increment();
+        let goes_on = self.state.flavor() == Flavor::MariaDb;
+        if goes_on {
+            rt::sleep(change_user::REFUSAL_PAUSE).await;
+            self.login.refused_changes += 1;
+            change_user::stay_as_before(schema, &mut self.state);
+        }
+        change_user::say_refusal(&mut self.client, error, seq, before).await?;
+        if goes_on { Ok(Served::Answered) } else { Err(NetError::Closed) }
+    }
+
     /// COM_STMT_SEND_LONG_DATA, which has no answer.
     async fn long_data(&mut self, input: Input, id: ClientStmtId) -> Outcome {
         let Some(found) = self.statements.find(id).filter(|found| found.late_error.is_none()) else {
@@ -294,7 +357,8 @@ impl Session {
             self.held.bound = None;
             return Err(Lost::Answer(why.to_owned()).into());
         }
-        let mut checkout = self.choose(&pinning(*statement), &mut self.tries()).await?;
+        let mut tries = Tries::new(&self.worker.outlook);
+        let mut checkout = self.route().choose(&pinning(*statement), &mut tries).await?;
         if let Some(own) = own {
             return Ok((checkout, own));
         }
@@ -309,14 +373,6 @@ impl Session {
                 self.held.leave_without(checkout, &error, &mut self.state);
                 Err(error)
             }
-        }
-    }
-
-    /// A `KILL` of any kind; `value`: that of its parameter.
-    async fn kill(&mut self, kill: &Kill, value: Option<u64>) -> Outcome {
-        match kill::end((kill, value), self.sessions(), &self.held, &self.state).await {
-            Ok(count) => self.answer(&Answer::ok(count)).await,
-            Err(served) => Ok(served),
         }
     }
 }

@@ -85,7 +85,7 @@ impl Session {
         attributes: Hints,
     ) -> Result<(), ProxyError> {
         self.steer_statement(sql, statement, attributes).await?;
-        self.check_where_it_is(sql, statement).await
+        self.route().check_where_it_is(sql, statement).await
     }
 
     /// How long a statement that was prepared before may run, for what is done for it before it runs.

@@ -27,6 +27,7 @@ use crate::costs::Spent;
 use crate::state::Wanted;
 
 pub(crate) use prepared::{forget_schema, prepare_in};
+pub(crate) use recall::leave_no_old_list;
 pub(crate) use seats::Seats;
 pub(crate) use source::Source;
 
@@ -50,7 +51,7 @@ pub(crate) struct Held {
     /// Where the last statement ran.
     pub last_backend: Option<BackendId>,
     /// Where the connection of the statement that runs has broken last.
-    pub broke_on: Option<BackendId>,
+    pub broke_on: Cell<Option<BackendId>>,
     /// The client can change a password that has expired.
     pub takes_expired: bool,
     /// The backend of the connection that was taken last.

@@ -1,6 +1,7 @@
 //! The client's end: its stream, and what it has sent and nobody has taken yet.
 
 mod beside;
+mod cut;
 mod cut_short;
 mod input;
 mod own_command;
@@ -20,9 +21,10 @@ use delphinus_wire::command::{BackendStmtId, STMT_ID_AT};
 use delphinus_wire::{Capabilities, Frame, HEADER_LEN, put_packet};
 
 pub(crate) use beside::{Beside, Break};
+pub(crate) use cut::Cut;
 pub(crate) use cut_short::Ending;
 pub(crate) use input::{Input, Waited};
-pub(crate) use relay::{Cut, Heard, Relayed};
+pub(crate) use relay::{Heard, Relayed};
 
 /// What the clients of one worker share.
 pub(crate) struct Equipment {

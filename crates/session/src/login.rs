@@ -1,6 +1,7 @@
-//! From a new client to a session: greeting, user lookup, the first state.
+//! From a new client to a session: greeting, user lookup, its parts.
 
 mod entrance;
+mod first_state;
 mod greeting;
 mod origin;
 mod password;
@@ -12,18 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_clients::{
-    Activity, ClientConnId, Clusters, Connected, Entry, ListenerMode, ListenerSettings, LoginAttempt, Rank,
-    Refusal, Visitor,
+    Activity, ClientConnId, Clusters, Connected, Entry, ListenerSettings, LoginAttempt, Rank, Visitor,
 };
 use delphinus_memory::{Account, Owner, Share};
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Peer, Stream, serve_login};
 use delphinus_pool::{Identity, Memory};
-use delphinus_sql::Flavor as SqlFlavor;
-use delphinus_state::{
-    HiddenCollation, Pins, SessionState, SqlStatements, Vars, is_wide, set_names_collation,
-};
-use delphinus_topology::{Flavor, ServerFacts};
+use delphinus_state::{Pins, SqlStatements};
+use delphinus_topology::ServerFacts;
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings};
 use delphinus_wire::response::{Layer, OkPacket, SessionChanges, Status};
@@ -31,16 +28,18 @@ use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
 
 use self::entrance::entrance;
 pub(crate) use self::entrance::{Destination, destination};
-use self::greeting::server_settings;
+use self::first_state::check_name;
+pub(crate) use self::first_state::{check_schema, first_state, lex, may_talk};
+use self::greeting::{refuse, server_settings};
 use self::origin::Origin;
 use crate::client_error::{ClientError, ProxyError};
 use crate::costs::Spent;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
-use crate::hold::{Held, Seats, is_about_schema};
+use crate::hold::{Held, Seats};
 use crate::io::Client;
 use crate::session::{ForNextUser, LoginFacts, Session};
-use crate::state::{JustBegun, Lex, Published, Wanted};
+use crate::state::{JustBegun, Published, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::Steering;
 use crate::worker::Worker;
@@ -74,34 +73,6 @@ pub(crate) async fn enter(
         }
     }
     None
-}
-
-impl Worker {
-    /// An error if the listener's lists of addresses, or the limit on one address, keep a client out before it is greeted.
-    fn lets_in(
-        &self,
-        (listener, connected): (&ListenerSettings, &Connected),
-        (ip, host): (Option<IpAddr>, &str),
-    ) -> Result<(), ProxyError> {
-        if !listener.from.admit(ip) {
-            self.process.refused_denied.increment();
-            tracing::info!(client.host = %host, listener = %listener.name, "client refused: the listener's lists of addresses");
-            return Err(ProxyError::HostNotAllowed(host.to_owned()));
-        }
-        connected.is_from(ip).map_err(|refusal| self.refused(refusal, ("", host)))
-    }
-
-    /// What a client is told that a limit keeps out.
-    pub(crate) fn refused(&self, refusal: Refusal, (user, host): (&str, &str)) -> ProxyError {
-        let (counter, whose) = match refusal {
-            Refusal::Clients => (&self.process.refused_clients, ""),
-            Refusal::User(_) | Refusal::EveryUser(_) => (&self.process.refused_user, user),
-            Refusal::Address(_) => (&self.process.refused_address, host),
-        };
-        counter.increment();
-        tracing::info!(client.host = %host, user, ?refusal, "client refused: a limit on connections");
-        ProxyError::TooManyClients(refusal, whose.to_owned())
-    }
 }
 
 /// A client that leaves before it has said anything is a probe, not worth a word.
@@ -282,7 +253,7 @@ impl Seed {
             keys,
             memory: Memory::of(&share, id.0),
             last_backend: None,
-            broke_on: None,
+            broke_on: Cell::default(),
             takes_expired,
             taken: Cell::default(),
         };
@@ -324,89 +295,6 @@ impl Seed {
     }
 }
 
-/// How texts are read for these servers.
-pub(crate) fn lex(facts: &ServerFacts, initial: &SessionState) -> Lex {
-    let flavor = match facts.flavor {
-        Flavor::MySql => SqlFlavor::MySql,
-        Flavor::MariaDb => SqlFlavor::MariaDb,
-    };
-    Lex::new(flavor, facts.version_number, &initial.vars)
-}
-
-/// The state that a server gives a client with this login.
-/// By a listener for reading, its transactions cannot write.
-pub(crate) fn first_state(
-    worker: &Worker,
-    facts: &ServerFacts,
-    outcome: &LoginOutcome,
-    mode: ListenerMode,
-) -> SessionState {
-    let collation = outcome.connection.collation;
-    let found = facts
-        .collations
-        .by_id(collation)
-        .filter(|found| found.is_confirmed)
-        .or_else(|| facts.collations.by_id(facts.default_collation));
-    let (charset, collation) = match &found {
-        Some(found) if !is_wide(found.charset.as_bytes()) => {
-            (found.charset.to_string(), found.name.to_string())
-        }
-        _ => ("utf8mb4".to_owned(), "utf8mb4_general_ci".to_owned()),
-    };
-    let mut vars = vec![
-        ("character_set_client", charset.clone()),
-        ("character_set_results", charset),
-        ("collation_connection", collation.clone()),
-    ];
-    if mode == ListenerMode::ReadOnly {
-        let name = match facts.flavor {
-            Flavor::MySql => "transaction_read_only",
-            Flavor::MariaDb => "tx_read_only",
-        };
-        vars.push((name, "ON".to_owned()));
-    }
-    let mut vars: Vars = vars.iter().map(|(name, value)| ((*name).into(), value.as_bytes().into())).collect();
-    // A collation that is not its character set's default is one that no variable shows.
-    let hidden = found.filter(|found| !found.is_default && *found.name == *collation);
-    let hidden = hidden.map(|found| HiddenCollation { name: &found.name, number: found.id });
-    set_names_collation(&mut vars, hidden);
-    let asked = outcome.schema.as_deref().map(String::from_utf8_lossy).filter(|name| !name.is_empty());
-    let default = worker.users.find(&outcome.user).and_then(|user| user.default_schema.clone());
-    SessionState {
-        schema: asked.map(Rc::from).or_else(|| default.map(Rc::from)),
-        vars: Rc::new(vars),
-        user_vars: Rc::default(),
-        multi_statements: outcome.connection.capabilities.contains(Capabilities::MULTI_STATEMENTS),
-    }
-}
-
-/// Servers do not let clients talk in character sets that hold ASCII in two or four bytes.
-pub(crate) fn may_talk(facts: &ServerFacts, outcome: &LoginOutcome) -> Result<(), ProxyError> {
-    match facts.collations.by_id(outcome.connection.collation) {
-        Some(found) if is_wide(found.charset.as_bytes()) => {
-            Err(ProxyError::ClientCharset(found.charset.to_string()))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The name of a schema has to be UTF-8 of up to three bytes; another character set makes it so.
-/// COM_CHANGE_USER has it in the character set of the session before, and no such error.
-fn check_name(facts: &ServerFacts, outcome: &LoginOutcome) -> Result<(), ProxyError> {
-    let Some(found) = facts.collations.by_id(outcome.connection.collation) else { return Ok(()) };
-    if facts.flavor != Flavor::MariaDb {
-        return Ok(());
-    }
-    let charset = &*found.charset;
-    let name = outcome.schema.as_deref().unwrap_or_default();
-    let is_as_it_is = charset.starts_with("utf8") || charset == "binary";
-    let is_valid = std::str::from_utf8(name).is_ok_and(|name| name.chars().all(|one| one.len_utf8() <= 3));
-    if is_as_it_is && !is_valid {
-        return Err(ProxyError::SchemaName(charset.to_owned(), name.into()));
-    }
-    Ok(())
-}
-
 /// Refuses a client whose password was right.
 async fn refuse_known(stream: &mut Stream, error: &ProxyError, outcome: &LoginOutcome) {
     if let Some(packet) = &outcome.before_ok {
@@ -416,14 +304,6 @@ async fn refuse_known(stream: &mut Stream, error: &ProxyError, outcome: &LoginOu
         let _ = stream.write_bytes(&out).await;
     }
     refuse(stream, &ClientError::from(error).of_login(), outcome.next_seq, Capabilities::PROTOCOL_41).await;
-}
-
-async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities: Capabilities) {
-    let mut out = Vec::new();
-    error.put(&mut out, seq, capabilities);
-    // A client that is gone cannot be told.
-    let _ = stream.write_bytes(&out).await;
-    let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
 }
 
 /// Checks the schema, where the client names one, and says OK.
@@ -469,30 +349,4 @@ pub(crate) async fn say_welcome(
         client.buffer.clear();
     }
     Ok(())
-}
-
-/// A schema that does not exist, or is not for this user, is an error of the login, as servers have it. Where
-/// no backend can be asked, the first statement will tell. `limit_ms`: for the whole login.
-pub(crate) async fn check_schema(
-    held: &mut Held,
-    state: &mut Wanted,
-    limit_ms: u64,
-) -> Result<(), ProxyError> {
-    if state.want.schema.is_none() {
-        return Ok(());
-    }
-    let Ok(primary) = held.source.outlook.usable_primary() else { return Ok(()) };
-    // Not for the whole time of a login: one that is right must not fail because the pool is full.
-    let limit = Duration::from_millis(limit_ms / 2);
-    let Some(checked) = rt::timeout(limit, held.checkout(primary, state, true)).await else {
-        return Ok(());
-    };
-    match checked {
-        Ok(checkout) => {
-            held.keep_or_give_back(checkout, state);
-            Ok(())
-        }
-        Err(error) if is_about_schema(&error) => Err(ProxyError::Pool(error)),
-        Err(_) => Ok(()),
-    }
 }

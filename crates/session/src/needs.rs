@@ -1,12 +1,13 @@
 //! What a command needs beside a connection: found out once, from its statement and its session. One that needs nothing is
-//! ordinary, as nearly all are.
+//! ordinary, as nearly all are. What several commands ask of a statement, and nothing else, is here, too.
 
-use delphinus_sql::{Class, Effects, Statement, Uses};
+use delphinus_sql::{Access, Class, Effects, Risks, Statement, Uses, Why};
 
+use crate::answer::ABOUT_LAST;
 use crate::follow::{AT_RISK, MAY_CHANGE_CODE, RUNS_TEXTS};
 
 /// What a statement reads that its session's connection, or the proxy, has to provide.
-pub(crate) const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
+const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::PROXY_SETTINGS)
     .union(Uses::ROUTE)
     .union(Uses::FOUND_ROWS)
@@ -86,6 +87,53 @@ fn changes_rows_at_most(statement: &Statement) -> bool {
         Class::Select | Class::Insert | Class::Update | Class::Delete | Class::Replace | Class::With
     );
     is_of_rows && statement.effects.is_empty() && statement.count == 1
+}
+
+/// True if a statement is special for nothing but its schema.
+pub(crate) fn is_ordinary(statement: &Statement) -> bool {
+    let others = Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID);
+    !statement.effects.intersects(others) && !statement.uses.intersects(SPECIAL_USES)
+}
+
+/// A statement of which only the beginning is known, or kept.
+pub(crate) fn as_unknown(statement: Statement) -> Statement {
+    let effects = statement.effects.union(Effects::UNKNOWN);
+    let risks = statement.risks.union(Risks::UNSEEN);
+    Statement { access: Access::Write, why: Why::Unclassified, effects, risks, ..statement }
+}
+
+/// Statements that read LAST_INSERT_ID(). So do those that may set it: they may also leave it, and what was left of another
+/// session on the connection must not be taken for it.
+pub(crate) fn is_about_insert_id(statement: &Statement) -> bool {
+    statement.uses.contains(Uses::LAST_INSERT_ID)
+        || statement.effects.contains(Effects::SETS_LAST_INSERT_ID)
+        || may_make_ids_unseen(statement)
+}
+
+/// True for what runs statements that nobody here sees, and whose answer does not tell the ids that they make. What a function
+/// makes, servers forget when it ends.
+#[inline]
+pub(crate) fn may_make_ids_unseen(statement: &Statement) -> bool {
+    statement.effects.intersects(Effects::OPAQUE)
+        && (matches!(statement.class, Class::Call | Class::Multi)
+            || statement.effects.intersects(Effects::SQL_EXECUTES.union(Effects::UNKNOWN)))
+}
+
+/// Statements that a server prepares but whose meaning is the session's: they are looked at when they run.
+pub(crate) fn is_about_last_statement(statement: &Statement) -> bool {
+    statement.uses.intersects(ABOUT_LAST)
+        && statement.why != Why::Unclassified
+        && !statement.effects.contains(Effects::UNKNOWN)
+}
+
+/// A statement that will hold the session to its connection, whatever it does itself.
+pub(crate) fn pinning(statement: Statement) -> Statement {
+    match statement.access {
+        Access::Read => {
+            Statement { access: Access::Write, why: Why::ChangesSession, is_of_session: false, ..statement }
+        }
+        Access::Write => statement,
+    }
 }
 
 #[cfg(test)]

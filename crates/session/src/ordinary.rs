@@ -13,13 +13,14 @@ use delphinus_route::Plan;
 use delphinus_sql::{SqlText, Statement};
 use delphinus_state::{Response, Shape};
 use delphinus_wire::ExecuteParams;
-use delphinus_wire::command::{BackendStmtId, ClientStmtId};
+use delphinus_wire::command::BackendStmtId;
 use delphinus_wire::response::Status;
 
 use crate::io::{Heard, Input};
 use crate::run::Begun;
 use crate::session::Session;
 use crate::state::Ran;
+use crate::statements::Sharing;
 
 /// A command that was sent.
 pub(crate) struct UnderWay {
@@ -56,7 +57,7 @@ impl Session {
         }
         let plan = self.stand().plan(statement, &[]);
         self.held.activity.is_routed(plan.reason.number());
-        self.checkout_at_once(plan.target).ok_or(Unsent::Planned(Some(plan)))
+        self.route().checkout_at_once(plan.target).ok_or(Unsent::Planned(Some(plan)))
     }
 
     /// Sends an ordinary text.
@@ -72,38 +73,15 @@ impl Session {
         &mut self,
         statement: &Statement,
         input: Input,
-        (id, key): (ClientStmtId, &Rc<StatementKey>),
+        (key, sharing): (&Rc<StatementKey>, Sharing),
         params: Option<&ExecuteParams>,
     ) -> Result<UnderWay, Unsent> {
         let mut checkout = self.connection_at_once(statement)?;
-        let Some(backend_id) = self.bind_at_once(&mut checkout, (id, key), params) else {
+        let Some(backend_id) = bind_at_once(&mut checkout, (key, sharing), params) else {
             return Err(Unsent::Chosen(checkout));
         };
         self.client.write_stmt_id(backend_id);
         self.send_off(checkout, input)
-    }
-
-    /// The statement's id on the connection, where that has it; it is noted whose types it has then.
-    #[inline]
-    fn bind_at_once(
-        &mut self,
-        checkout: &mut Checkout,
-        (id, key): (ClientStmtId, &Rc<StatementKey>),
-        params: Option<&ExecuteParams>,
-    ) -> Option<BackendStmtId> {
-        let found = self.statements.find(id)?;
-        if found.own.is_some() || found.has_long_data.is_set() {
-            return None;
-        }
-        let statement = checkout.connection().statements.find(key)?;
-        if let Some(params) = params {
-            if params.types.is_none() && statement.bound_by != found.token {
-                return None;
-            }
-            statement.bound_by = found.token;
-            statement.has_run_with_values = true;
-        }
-        Some(statement.id)
     }
 
     #[inline]
@@ -145,7 +123,7 @@ impl Session {
         }
         let text = SqlText::new(&[], self.state.lex.options(&self.state.want.vars));
         let ran = Ran { statement, text: &text, response: &relayed.response };
-        if let Some(checkout) = self.settle_at_once(checkout, ran) {
+        if let Some(checkout) = self.settling().at_once(checkout, ran) {
             // Not to be: it would be settled twice.
             debug_assert!(false, "an ordinary answer has changed something");
             self.held.keep_or_give_back(checkout, &mut self.state);
@@ -166,4 +144,25 @@ impl Session {
             && response.changes.is_empty()
             && self.state.stays_as_it_is(status)
     }
+}
+
+/// The statement's id on the connection, where that has it; it is noted whose types it has then.
+#[inline]
+fn bind_at_once(
+    checkout: &mut Checkout,
+    (key, sharing): (&Rc<StatementKey>, Sharing),
+    params: Option<&ExecuteParams>,
+) -> Option<BackendStmtId> {
+    if !sharing.is_shared {
+        return None;
+    }
+    let statement = checkout.connection().statements.find(key)?;
+    if let Some(params) = params {
+        if params.types.is_none() && statement.bound_by != sharing.token {
+            return None;
+        }
+        statement.bound_by = sharing.token;
+        statement.has_run_with_values = true;
+    }
+    Some(statement.id)
 }

@@ -1,6 +1,6 @@
 //! Finds a backend and a connection for a command, and says what is wrong where there is none.
 
-use delphinus_net::rt;
+use delphinus_net::Stream;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Question, READ_ATTEMPTS, Reason, Target};
 use delphinus_sql::{Class, Effects, Statement};
@@ -10,19 +10,40 @@ use delphinus_wire::response::Status;
 
 use crate::client_error::{ProxyError, Steered};
 use crate::costs::Timed;
-use crate::fresh::Patience;
-use crate::rescue::{Seeking, Tries, leave_replica, roll_back_on_replica, take_bound};
-use crate::session::Session;
-use crate::steer::Fate;
+use crate::fresh::{Causality, Patience};
+use crate::hold::Held;
+use crate::rescue::{Seeking, Tries, Waits, leave_replica, roll_back_on_replica, take_bound};
+use crate::session::LoginFacts;
+use crate::stand::Stand;
+use crate::state::Wanted;
+use crate::steer::{Around, Fate, Steering};
+use crate::worker::Routing;
 
 /// As it is begun on a replica.
 const BEGIN: &str = "START TRANSACTION READ ONLY";
 
-impl Session {
-    /// No try yet, and the backends that have just failed left out.
-    #[inline]
-    pub(crate) fn tries(&self) -> Tries {
-        Tries { attempt: 0, avoid: self.worker.outlook.avoided(), planned: None }
+/// What of a session has a say in where a statement goes, and is changed on the way there.
+pub(crate) struct Route<'a> {
+    pub held: &'a mut Held,
+    pub state: &'a mut Wanted,
+    pub steering: &'a mut Steering,
+    pub causality: &'a mut Causality,
+    pub login: &'a LoginFacts,
+    /// What an operator has set.
+    pub routing: &'a Routing,
+    pub waits: &'a Waits,
+    /// The client's end.
+    pub stream: &'a Stream,
+}
+
+impl Route<'_> {
+    fn stand(&self) -> Stand<'_> {
+        let Self { held, state, steering, causality, login, routing, .. } = self;
+        Stand { around: Around { state, held, login, routing }, steering, causality }
+    }
+
+    fn seeking(&mut self) -> Seeking<'_> {
+        Seeking { held: self.held, state: self.state, stream: self.stream, waits: self.waits }
     }
 
     /// A connection for a statement: the one that the session is held to, or one to where the statement belongs.
@@ -32,10 +53,10 @@ impl Session {
         statement: &Statement,
         tries: &mut Tries,
     ) -> Result<Checkout, ProxyError> {
-        if self.worker.outlook.is_paused() {
+        if self.held.source.outlook.is_paused() {
             Box::pin(self.seeking().wait_while_paused()).await?;
         }
-        match take_bound(&mut self.held, &mut self.state) {
+        match take_bound(self.held, self.state) {
             Ok(None) => {}
             Ok(Some(checkout)) => return Ok(checkout),
             Err(error) => return Box::pin(self.begin_after_loss(error)).await,
@@ -57,16 +78,8 @@ impl Session {
                 continue;
             }
             let Some(backend) = self.may_go_elsewhere(plan, tries, &error) else { return Err(error) };
-            self.go_elsewhere(tries, backend).await;
+            tries.go_elsewhere(backend).await;
             tries.begin();
-        }
-    }
-
-    /// Leaves a backend out, and waits a little: a cluster that is down is not to be hammered.
-    pub(crate) async fn go_elsewhere(&self, tries: &mut Tries, backend: BackendId) {
-        tries.avoid.push(backend);
-        if tries.attempt > 1 {
-            rt::sleep(std::time::Duration::from_millis(u64::from(tries.attempt) * 10)).await;
         }
     }
 
@@ -94,7 +107,7 @@ impl Session {
             (Target::Primary, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency)
                 if is_elsewhere_better =>
             {
-                self.worker.outlook.primary().filter(|primary| !tries.avoid.contains(primary))
+                self.held.source.outlook.primary().filter(|primary| !tries.avoid.contains(primary))
             }
             _ => None,
         }
@@ -113,23 +126,10 @@ impl Session {
         Some(checkout)
     }
 
-    /// Counts a command that is sent, on a connection that is held, too.
-    #[inline]
-    pub(crate) fn count_route(&self) {
-        let counters = &self.worker.counters;
-        let counter =
-            if self.steering.on_replica { &counters.routed_replica } else { &counters.routed_primary };
-        counter.increment();
-    }
-
     /// A connection to where the plan leads, in the state that the session wants; where it is the primary that is missing, the
     /// statement waits for one.
     #[inline]
-    pub(crate) async fn checkout_planned(
-        &mut self,
-        plan: Plan,
-        avoid: &[BackendId],
-    ) -> Result<Checkout, ProxyError> {
+    async fn checkout_planned(&mut self, plan: Plan, avoid: &[BackendId]) -> Result<Checkout, ProxyError> {
         if let Target::Replica(backend) = plan.target {
             return self.checkout_replica(backend).await;
         }
@@ -138,7 +138,8 @@ impl Session {
             matches!(plan.reason, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency);
         // Such a read has been somewhere else first.
         let may_go_elsewhere = plan.or_without.is_some()
-            || only_prefers && self.worker.outlook.primary().is_none_or(|primary| !avoid.contains(&primary));
+            || only_prefers
+                && self.held.source.outlook.primary().is_none_or(|primary| !avoid.contains(&primary));
         let mut seeking = self.seeking();
         let found = match seeking.checkout(!only_prefers).await {
             Err(error) if !may_go_elsewhere && seeking.can_wait(&error) => {
@@ -156,13 +157,13 @@ impl Session {
     async fn checkout_replica(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
         let target = Target::Replica(backend);
         self.steering.goes_to(target);
-        let mut checkout = self.held.checkout(backend, &mut self.state, false).await?;
+        let mut checkout = self.held.checkout(backend, self.state, false).await?;
         if !self.causality.must_wait() {
             return Ok(checkout);
         }
-        let limit = self.settings.routing.consistency_timeout;
+        let limit = self.routing.consistency_timeout;
         let patience = Patience { limit, flavor: self.state.flavor() };
-        let (outlook, counters) = (&self.worker.outlook, &self.worker.counters);
+        let (outlook, counters) = (&self.held.source.outlook, &self.held.source.counters);
         // An error sends the read elsewhere.
         let timed = Timed::by(Wait::Replica, &self.held.spent);
         let has_caught_up =
@@ -178,13 +179,13 @@ impl Session {
     fn resolve(&self, target: Target) -> Result<BackendId, ProxyError> {
         match target {
             Target::Replica(backend) => Ok(backend),
-            Target::Primary => self.worker.outlook.usable_primary(),
+            Target::Primary => self.held.source.outlook.usable_primary(),
         }
     }
 
     /// The session's connection is gone, and with it, as `error` says, a transaction. If that had only begun, it is begun on
     /// the next primary.
-    pub(crate) async fn begin_after_loss(&mut self, error: ProxyError) -> Result<Checkout, ProxyError> {
+    async fn begin_after_loss(&mut self, error: ProxyError) -> Result<Checkout, ProxyError> {
         let Some(opening) = self.state.just_begun.after_loss(&error) else { return Err(error) };
         let begun = self.seeking().begin(opening).await?;
         self.steering.goes_to(Target::Primary);
@@ -198,11 +199,11 @@ impl Session {
         statement: &Statement,
         sql: &[u8],
     ) -> Result<Option<Checkout>, ProxyError> {
-        if self.worker.outlook.is_paused() {
+        if self.held.source.outlook.is_paused() {
             Box::pin(self.seeking().wait_while_paused()).await?;
         }
-        let last = match take_bound(&mut self.held, &mut self.state) {
-            Ok(bound) => self.held.connection_of_last_statement(bound, &self.state, statement),
+        let last = match take_bound(self.held, self.state) {
+            Ok(bound) => self.held.connection_of_last_statement(bound, self.state, statement),
             Err(error) => {
                 self.held.bound = Some(self.begin_after_loss(error).await?);
                 None
@@ -213,7 +214,7 @@ impl Session {
             return Ok(None);
         };
         // What locks or writes has to run on the primary, wherever the last one ran.
-        let is_primary = self.worker.outlook.usable_primary().is_ok_and(|id| id == checkout.backend());
+        let is_primary = self.held.source.outlook.usable_primary().is_ok_and(|id| id == checkout.backend());
         if is_primary || !self.state.pins.is_empty() || only_reads(statement, sql) {
             if self.held.tells(&mut checkout, statement).await? {
                 return Ok(Some(checkout));
@@ -221,14 +222,14 @@ impl Session {
         } else {
             checkout.save().await?;
         }
-        self.held.keep_or_give_back(checkout, &mut self.state);
+        self.held.keep_or_give_back(checkout, self.state);
         self.held.recall().await;
         Ok(None)
     }
 }
 
 /// Sessions whose transaction runs on a replica: see `rescue/on_replica`.
-impl Session {
+impl Route<'_> {
     /// Sees to it that the session is where its next statement can run.
     pub(crate) async fn check_where_it_is(
         &mut self,
@@ -248,10 +249,9 @@ impl Session {
             Fate::Moves => Box::pin(self.move_from_replica(statement)).await,
             Fate::Refused => Err(self.stand().refused_like_everywhere().into()),
             Fate::Held(what) => Err(Steered::HeldOnReplica(what).into()),
-            Fate::Restarts => match take_bound(&mut self.held, &mut self.state)? {
+            Fate::Restarts => match take_bound(self.held, self.state)? {
                 Some(checkout) => {
-                    let (held, state) = (&mut self.held, &mut self.state);
-                    Err(roll_back_on_replica(checkout, &mut self.steering, held, state).await)
+                    Err(roll_back_on_replica(checkout, self.steering, self.held, self.state).await)
                 }
                 None => Err(Steered::NeedsPrimary.into()),
             },
@@ -269,10 +269,10 @@ impl Session {
     }
 
     async fn begin_elsewhere(&mut self, statement: &Statement) -> Result<(), ProxyError> {
-        let avoid = self.worker.outlook.avoided();
+        let avoid = self.held.source.outlook.avoided();
         let mut plan = self.stand().plan(statement, &avoid);
         if let Target::Replica(id) = plan.target
-            && !self.worker.outlook.is_read_only(id)
+            && !self.held.source.outlook.is_read_only(id)
         {
             plan = Plan { target: Target::Primary, ..plan };
         }
@@ -289,15 +289,14 @@ impl Session {
         };
         checkout.query(BEGIN).await.map_err(ProxyError::Pool)?;
         self.state.begins(BEGIN, Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
-        self.held.keep_or_give_back(checkout, &mut self.state);
+        self.held.keep_or_give_back(checkout, self.state);
         Ok(())
     }
 
     /// Ends the transaction on the replica.
     async fn leave_replica(&mut self) -> Result<(), ProxyError> {
-        let (held, state) = (&mut self.held, &mut self.state);
-        let seeking = Seeking { held, state, client: &self.client, waits: &self.worker.waits };
-        leave_replica(seeking, &mut self.steering).await
+        let Self { held, state, stream, waits, .. } = self;
+        leave_replica(Seeking { held, state, stream, waits }, self.steering).await
     }
 }
 

@@ -3,7 +3,7 @@
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_route::number_of_text;
+use delphinus_route::{Target, Verdict, number_of_text};
 use delphinus_sql::{Class, Effects, Statement, Why};
 use delphinus_state::{Ages, PinReason, Response, Shape};
 use delphinus_wire::command::ClientStmtId;
@@ -12,9 +12,12 @@ use delphinus_wire::response::{Layer, Status};
 use crate::client_error::ProxyError;
 use crate::fresh::TextHere;
 use crate::io::{Cut, Heard, Input, Relayed};
-use crate::logged::log_command;
+use crate::logged::{log_command, log_try};
 use crate::ordinary::Unsent;
-use crate::rescue::{Rescued, Sent, Tries, is_usual, take_bound};
+use crate::rescue::{
+    Rescued, Sent, Tries, give_up_transaction, is_usual, judge, leave_broken_off, leave_refused,
+    roll_back_on_replica, take_bound, told_instead,
+};
 use crate::served::Served;
 use crate::session::Session;
 use crate::statements::ClientStatement;
@@ -36,7 +39,7 @@ pub(crate) trait Job {
 
     /// A connection for it.
     async fn choose(&mut self, session: &mut Session, tries: &mut Tries) -> Result<Checkout, ProxyError> {
-        session.choose(self.statement(), tries).await
+        session.route().choose(self.statement(), tries).await
     }
 
     /// Makes the connection have what it needs. Returns the command as it is to be sent.
@@ -134,7 +137,7 @@ impl Session {
     #[inline]
     pub(crate) fn begin_statement(&mut self, statement: &Statement) {
         self.state.just_begun.next();
-        self.held.broke_on = None;
+        self.held.broke_on.set(None);
         self.client.may_send_file = may_ask_for_file(statement);
         let in_transaction = self.state.status.contains(Status::IN_TRANS);
         self.causality.begin_statement(statement, in_transaction);
@@ -184,7 +187,7 @@ impl Session {
         job: &mut impl Job,
         mut begun: Begun,
     ) -> Result<Carried, NetError> {
-        let mut tries = self.tries();
+        let mut tries = Tries::new(&self.worker.outlook);
         loop {
             tries.begin();
             let (checkout, forwarded) = match std::mem::replace(&mut begun, Begun::NOTHING) {
@@ -209,7 +212,7 @@ impl Session {
             let sent = Sent { statement: job.statement(), runs: job.runs(), input, attempt: tries.attempt };
             match Box::pin(self.rescue_command(checkout, forwarded, sent)).await? {
                 Rescued::Again => {}
-                Rescued::Elsewhere(backend) => self.go_elsewhere(&mut tries, backend).await,
+                Rescued::Elsewhere(backend) => tries.go_elsewhere(backend).await,
                 Rescued::Told(checkout, relayed) => return Ok(Carried::Through(checkout, relayed, input)),
                 Rescued::Never(served) => return Ok(Carried::Served(served)),
             }
@@ -258,6 +261,15 @@ impl Session {
         }
     }
 
+    /// Counts a command that is sent, on a connection that is held, too.
+    #[inline]
+    pub(crate) fn count_route(&self) {
+        let counters = &self.worker.counters;
+        let counter =
+            if self.steering.on_replica { &counters.routed_replica } else { &counters.routed_primary };
+        counter.increment();
+    }
+
     /// Forwards the command in `input` (whose bytes may have been changed in place) and relays the response.
     #[inline]
     pub(crate) async fn forward(
@@ -286,6 +298,87 @@ impl Session {
             return Ok(Box::pin(self.end_extras(deadline, relayed)).await);
         }
         Ok(relayed)
+    }
+}
+
+/// Where something goes wrong.
+impl Session {
+    /// What becomes of a command whose answer is not a usual one, or that has none.
+    async fn rescue_command(
+        &mut self,
+        mut checkout: Checkout,
+        forwarded: Result<Relayed, Cut>,
+        sent: Sent<'_>,
+    ) -> Result<Rescued, NetError> {
+        let ran_s = self.held.activity.since_s(self.worker.registry.clock_s());
+        let verdict = judge(self.stand(), sent, checkout.backend(), &forwarded, ran_s);
+        if !matches!((&verdict, &forwarded), (Verdict::Tell | Verdict::Lost(_), Ok(_))) {
+            log_try(&self.client, &self.statements, (checkout.connection(), &self.costs, &forwarded));
+        }
+        match forwarded {
+            Err(Cut::Client(error)) => Err(error),
+            Err(Cut::Backend { error, is_in_step, .. }) => {
+                let backend = checkout.backend();
+                // It is closed.
+                drop(checkout);
+                Ok(match self.stakes().after_cut(backend, sent.statement, verdict, (&error, is_in_step)) {
+                    Some(served) => Rescued::Never(served),
+                    None => Rescued::Elsewhere(backend),
+                })
+            }
+            Ok(relayed) => Ok(self.after_answer(checkout, relayed, sent, verdict).await),
+        }
+    }
+
+    async fn after_answer(
+        &mut self,
+        checkout: Checkout,
+        relayed: Relayed,
+        sent: Sent<'_>,
+        verdict: Verdict,
+    ) -> Rescued {
+        let buffers = &self.worker.buffers;
+        match verdict {
+            Verdict::Elsewhere => {
+                buffers.give(relayed.rest);
+                Rescued::Elsewhere(leave_broken_off(checkout, &self.held))
+            }
+            Verdict::OnNextPrimary => {
+                let next = self.seeking().await_next(checkout.backend(), rt::now()).await;
+                match next {
+                    Ok(true) => self.worker.buffers.give(relayed.rest),
+                    Err(error @ ProxyError::Killed) => {
+                        let killed = told_instead(&error, relayed, self.client.capabilities);
+                        return Rescued::Told(checkout, killed);
+                    }
+                    Ok(false) | Err(_) => return Rescued::Told(checkout, relayed),
+                }
+                leave_refused(checkout, sent.statement, &self.state).await;
+                Rescued::Again
+            }
+            Verdict::BeginAnew => {
+                buffers.give(relayed.rest);
+                match self.seeking().begin_on_next(checkout).await {
+                    Ok(next) => {
+                        self.steering.goes_to(Target::Primary);
+                        self.held.bound = Some(next);
+                        Rescued::Again
+                    }
+                    Err(error) => Rescued::Never(Served::Error(error)),
+                }
+            }
+            Verdict::GiveUp => {
+                buffers.give(relayed.rest);
+                Rescued::Never(give_up_transaction(checkout, &self.held, &mut self.state).await)
+            }
+            Verdict::ToPrimary => {
+                buffers.give(relayed.rest);
+                let rolled_back =
+                    roll_back_on_replica(checkout, &mut self.steering, &mut self.held, &mut self.state);
+                Rescued::Never(Served::refused(rolled_back.await))
+            }
+            Verdict::Tell | Verdict::Lost(_) => Rescued::Told(checkout, relayed),
+        }
     }
 }
 

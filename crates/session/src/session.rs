@@ -4,24 +4,30 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delphinus_clients::{Clusters, ListenerSettings};
-use delphinus_pool::Memory;
-use delphinus_sql::{Hints, SqlText, Statement};
-use delphinus_state::{PinReason, SessionState};
-use delphinus_wire::handshake::server::{Established, ServerSettings};
+use delphinus_clients::{Clusters, ListenerSettings, Rank};
+use delphinus_net::{Buffer, NetError};
+use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, PoolError};
+use delphinus_sql::{Class, Hints, Kill, SqlText, Statement};
+use delphinus_state::SessionState;
+use delphinus_wire::HEADER_LEN;
+use delphinus_wire::handshake::server::{Established, LoginOutcome, ServerSettings};
 use delphinus_wire::response::{Layer, Status};
 
 use crate::answer::{self, Answer, Sessions, TextShape};
 use crate::client_error::ProxyError;
+use crate::command::carry_out_kill;
 use crate::costs::Costs;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
-use crate::hold::Held;
-use crate::io::Client;
-use crate::rescue::{Seeking, Stakes};
+use crate::hold::{Held, Seats};
+use crate::io::{Client, Input, Relayed};
+use crate::login::{Destination, check_schema, destination, first_state, lex, may_talk};
+use crate::rescue::{Seeking, Stakes, count_unless_lost, lost_after_refusal, told_of_loss};
+use crate::route::Route;
 use crate::served::{Outcome, Served};
+use crate::settle::Settling;
 use crate::stand::Stand;
-use crate::state::Wanted;
+use crate::state::{Lex, Ran, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::{Around, Occasion, Standing, Steering};
 use crate::watch::Watch;
@@ -69,22 +75,15 @@ pub(crate) struct ForNextUser {
     pub(crate) clusters: Rc<Clusters<Worker>>,
 }
 
-/// What COM_CHANGE_USER ends on every server.
-const ENDS_WITH_ITS_USER: [PinReason; 13] = [
-    PinReason::Transaction,
-    PinReason::TemporaryTable,
-    PinReason::TableLock,
-    PinReason::ReadLock,
-    PinReason::AdvisoryLock,
-    PinReason::Handler,
-    PinReason::SqlPrepared,
-    PinReason::Cursor,
-    PinReason::LongData,
-    PinReason::LargeStatement,
-    PinReason::LargeVariables,
-    PinReason::Status,
-    PinReason::Dedicated,
-];
+/// What a session has of its user.
+struct Who {
+    worker: Rc<Worker>,
+    lex: Lex,
+    initial: SessionState,
+    keys: Arc<Keys>,
+    rights: Epoch,
+    identity: Rc<Identity>,
+}
 
 impl Session {
     /// Back to the state after login. A connection that the session was pinned to starts over: locks, transactions and
@@ -92,7 +91,7 @@ impl Session {
     pub(crate) async fn reset(&mut self) {
         // Any other is closed: MariaDB keeps the role over COM_CHANGE_USER, and who knows what a routine has done.
         if let Some(checkout) = self.held.bound.take()
-            && self.state.pins.iter().all(|pin| ENDS_WITH_ITS_USER.contains(&pin.reason))
+            && self.state.ends_with_its_user()
         {
             // One that cannot start over is closed.
             let _ = Box::pin(checkout.start_over()).await;
@@ -118,6 +117,79 @@ impl Session {
         self.reset_steering();
     }
 
+    /// Another user, in the cluster that it gets to. After an error, which is told by the caller, the session is the old user's as
+    /// before.
+    pub(crate) async fn become_user(&mut self, outcome: &LoginOutcome) -> Result<(), ProxyError> {
+        let Destination { worker, facts } =
+            destination(&self.login.next.clusters, &self.login.listener, outcome).await?;
+        may_talk(&facts, outcome)?;
+        let newcomer = worker.users.newcomer(&outcome.user, self.held.activity.visitor);
+        let (registry, former) = (self.worker.registry.clone(), self.held.activity.user());
+        registry
+            .change_user(&self.held.activity, newcomer)
+            .map_err(|refusal| self.worker.refused(refusal, (&outcome.user, &self.held.activity.host)))?;
+        let keys = worker.users.keys(&outcome.user, &outcome.secret);
+        let initial = worker.shared(first_state(&worker, &facts, outcome, self.login.listener.mode));
+        let identity = worker.pool.identity(
+            Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
+                .of_client(self.login.client_ip, outcome.attributes.clone())
+                .of_admin(self.held.activity.rank() == Rank::ConnectionAdmin),
+        );
+        let now = Who { lex: lex(&facts, &initial), rights: keys.epoch(), worker, initial, keys, identity };
+        let before = self.switch_to(now);
+        let limit = self.settings.connect_timeout_ms;
+        let checked = check_schema(&mut self.held, &mut self.state, limit).await;
+        if checked.is_err() {
+            // Its place may have been given to another one meanwhile.
+            if registry
+                .change_user(
+                    &self.held.activity,
+                    before.worker.users.newcomer(&former, self.held.activity.visitor),
+                )
+                .is_err()
+            {
+                self.held.activity.kill();
+            }
+            self.switch_to(before);
+        }
+        checked
+    }
+
+    /// Makes the session, which has been reset, that of another user; the former one comes back.
+    fn switch_to(&mut self, now: Who) -> Who {
+        let Who { worker, mut lex, mut initial, mut keys, mut rights, mut identity } = now;
+        let before = self.worker.clone();
+        if worker.cluster != before.cluster {
+            self.move_to(worker);
+        }
+        std::mem::swap(&mut self.state.lex, &mut lex);
+        std::mem::swap(&mut self.state.initial, &mut initial);
+        std::mem::swap(&mut self.held.keys, &mut keys);
+        std::mem::swap(&mut self.held.rights, &mut rights);
+        std::mem::swap(&mut self.held.identity, &mut identity);
+        self.held.seats = Seats::default();
+        self.held.memory = Memory::of(&self.state.share, self.held.activity.id.0);
+        let multi_statements = self.state.want.multi_statements;
+        self.state.want = SessionState { multi_statements, ..self.state.initial.clone() };
+        self.reset_steering();
+        self.state.pins.clear();
+        self.state.publish(None);
+        self.state.pin_if_dedicated(&self.worker.users);
+        Who { worker: before, lex, initial, keys, rights, identity }
+    }
+
+    /// To another cluster. The session holds nothing in its own any more: its state was reset, and what it had to find is not
+    /// to be found there.
+    fn move_to(&mut self, worker: Rc<Worker>) {
+        self.held.activity.moves_to(worker.cluster);
+        self.state.published.moves_to(worker.counters.clone());
+        self.client.equipment = worker.equipment.clone();
+        self.held.source = worker.source.clone();
+        self.worker = worker;
+        self.settings = self.worker.settings();
+        self.causality = Causality::default();
+    }
+
     /// Gives back what the session holds.
     pub(crate) fn leave(&mut self) {
         // A pinned connection is not clean: it is closed, and with it everything that pinned.
@@ -126,13 +198,6 @@ impl Session {
         self.state.published.count_end();
         self.held.leave_seats();
         self.worker.registry.leave(self.held.activity.id);
-    }
-
-    /// Gives the client the answer to a statement.
-    pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
-        self.costs.answered_here(answer.rows_sent());
-        answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
-        Ok(Served::Answered)
     }
 
     /// What is around a statement of this session.
@@ -205,7 +270,35 @@ impl Session {
     /// What it does where it needs the primary.
     pub(crate) fn seeking(&mut self) -> Seeking<'_> {
         let (held, state) = (&mut self.held, &mut self.state);
-        Seeking { held, state, client: &self.client, waits: &self.worker.waits }
+        Seeking { held, state, stream: &self.client.stream, waits: &self.worker.waits }
+    }
+
+    /// What of it has a say in where a statement goes, and is changed on the way there.
+    #[inline]
+    pub(crate) fn route(&mut self) -> Route<'_> {
+        Route {
+            held: &mut self.held,
+            state: &mut self.state,
+            steering: &mut self.steering,
+            causality: &mut self.causality,
+            login: &self.login,
+            routing: &self.settings.routing,
+            waits: &self.worker.waits,
+            stream: &self.client.stream,
+        }
+    }
+
+    /// What of it a statement that has run may leave something in.
+    #[inline]
+    pub(crate) fn settling(&mut self) -> Settling<'_> {
+        Settling {
+            held: &mut self.held,
+            state: &mut self.state,
+            causality: &mut self.causality,
+            noted: &mut self.noted,
+            costs: &mut self.costs,
+            consistency: self.steering.consistency(),
+        }
     }
 
     /// What it may lose with a connection.
@@ -221,5 +314,159 @@ impl Session {
     /// How columns of text are described.
     pub(crate) fn text_shape(&self) -> TextShape {
         self.worker.outlook.with_snapshot(|snapshot, _| TextShape::of(&self.state, snapshot))
+    }
+}
+
+/// How commands end.
+impl Session {
+    /// Settles a statement. An error means that the session's state is not known any more: it has to end.
+    #[inline]
+    pub(crate) async fn settle(&mut self, checkout: Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
+        let changed = self.settling().at_once(checkout, ran);
+        match changed {
+            None => Ok(()),
+            Some(checkout) => self.settle_changed(checkout, ran).await,
+        }
+    }
+
+    /// Settles what `Settling::at_once` has not.
+    pub(crate) async fn settle_changed(
+        &mut self,
+        mut checkout: Checkout,
+        ran: Ran<'_>,
+    ) -> Result<(), PoolError> {
+        let worker = self.worker.clone();
+        let most_prepared = self.settings.max_prepared_statements.saturating_sub(self.statements.len());
+        let has_entered =
+            self.settling().changes(&mut checkout, ran, (&worker.stored_code, most_prepared)).await?;
+        if has_entered {
+            self.check_entered();
+        }
+        self.held.keep_or_give_back(checkout, &mut self.state);
+        Ok(())
+    }
+
+    /// What hides a `USE` from the proxy, such as EXECUTE IMMEDIATE, does not bring a session into a schema of another
+    /// cluster either: its next statement would be run by the wrong servers.
+    fn check_entered(&self) {
+        let Some(schema) = self.state.want.schema.as_deref() else { return };
+        if let Err(error) = self.login.next.clusters.check_schema(self.worker.cluster, schema) {
+            tracing::warn!(
+                session.id = self.held.activity.id.0,
+                why = ProxyError::from(error).reason(),
+                "session ended"
+            );
+            self.held.activity.kill();
+        }
+    }
+    /// Settles a text, then gives the client the last bytes.
+    #[inline]
+    pub(crate) async fn finish_text(
+        &mut self,
+        checkout: Checkout,
+        statement: &Statement,
+        text: &SqlText<'_>,
+        // By reference: what an async function takes by value is moved twice.
+        relayed: &mut Relayed,
+    ) -> Outcome {
+        let Relayed { response, rest, len, is_untouched } = relayed;
+        let has_begun = response.is_ok() && matches!(statement.class, Class::Begin | Class::StartTransaction);
+        if self.steering.on_replica && has_begun {
+            self.steering.begin_on_replica();
+        }
+        let ran = Ran { statement, text, response };
+        let changed = self.settling().at_once(checkout, ran);
+        let settled = match changed {
+            None => Ok(()),
+            Some(checkout) => self.settle_changed(checkout, ran).await,
+        };
+        if has_begun {
+            self.state.note_opening(statement, text.sql);
+        }
+        if settled.is_ok() && self.client.post_last(rest, *len) {
+            return Ok(Served::Answered);
+        }
+        self.answer_last(settled, ran, (std::mem::take(rest), *len, *is_untouched)).await
+    }
+
+    /// Has everything reported again, behind the answer to a statement that shows what the client is told of; its last bytes are in
+    /// `rest`.
+    pub(crate) async fn track_again(
+        &mut self,
+        checkout: &mut Checkout,
+        rest: &Buffer,
+        text: &[u8],
+    ) -> Result<(), ProxyError> {
+        let tracked = Box::pin(self.state.track_again(checkout, text)).await;
+        if tracked.is_err() {
+            // The end of the answer is still here: an error can stand in its place.
+            self.client.error_seq = rest.data().get(HEADER_LEN - 1).copied();
+        }
+        tracked.map_err(ProxyError::Pool)
+    }
+
+    /// Gives the client the last bytes of what the server said, or, where that is not the truth any more, an error.
+    #[inline]
+    pub(crate) async fn answer_last(
+        &mut self,
+        settled: Result<(), PoolError>,
+        Ran { statement, response, .. }: Ran<'_>,
+        (rest, len, is_untouched): (Buffer, usize, bool),
+    ) -> Outcome {
+        let settled = match settled {
+            Err(lost) if is_untouched => {
+                match lost_after_refusal(&lost, (statement, response), &self.held, &mut self.state) {
+                    Ok(None) => Ok(()),
+                    Ok(Some(error)) => {
+                        self.worker.buffers.give(rest);
+                        return Ok(Served::Error(error));
+                    }
+                    Err(()) => Err(lost),
+                }
+            }
+            settled => settled,
+        };
+        let rest = self.client.write(rest, len).await?;
+        self.worker.buffers.give(rest);
+        Ok(self.after_settling(settled))
+    }
+
+    /// A session whose state is not known any more ends.
+    #[inline]
+    pub(crate) fn after_settling(&self, settled: Result<(), PoolError>) -> Served {
+        match settled {
+            Ok(()) => Served::Answered,
+            Err(error) => {
+                tracing::warn!(session.id = self.held.activity.id.0, %error, "session state lost");
+                Served::End
+            }
+        }
+    }
+
+    /// An error for a command that was not sent. The session ends if it cannot go on.
+    pub(crate) async fn refuse(&mut self, input: Input, mut error: ProxyError) -> Outcome {
+        if matches!(error, ProxyError::ClientGone) {
+            return Err(NetError::Closed);
+        }
+        // In its place: another one would be room in every idle session.
+        error = told_of_loss(error, &self.held, &mut self.state);
+        self.client.skip(input).await?;
+        count_unless_lost(&error, &self.worker.counters);
+        Ok(Served::refused(error))
+    }
+
+    /// Gives the client the answer to a statement.
+    pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
+        self.costs.answered_here(answer.rows_sent());
+        answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
+        Ok(Served::Answered)
+    }
+
+    /// A `KILL` of any kind; `value`: that of its parameter.
+    pub(crate) async fn kill(&mut self, kill: &Kill, value: Option<u64>) -> Outcome {
+        match carry_out_kill((kill, value), self.sessions(), &self.held, &self.state).await {
+            Ok(count) => self.answer(&Answer::ok(count)).await,
+            Err(served) => Ok(served),
+        }
     }
 }

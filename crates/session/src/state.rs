@@ -84,6 +84,11 @@ impl Wanted {
         self.pins.iter().all(|pin| pin.reason == PinReason::Dedicated)
     }
 
+    /// True if COM_CHANGE_USER ends all that pins the session.
+    pub(crate) fn ends_with_its_user(&self) -> bool {
+        self.pins.iter().all(|pin| ENDS_WITH_ITS_USER.contains(&pin.reason))
+    }
+
     /// What goes with the session's connection.
     pub(crate) fn holds(&self) -> Holds {
         if self.pins.is_empty() {
@@ -127,6 +132,23 @@ impl Wanted {
         self.publish(backend);
     }
 }
+
+/// What COM_CHANGE_USER ends on every server.
+const ENDS_WITH_ITS_USER: [PinReason; 13] = [
+    PinReason::Transaction,
+    PinReason::TemporaryTable,
+    PinReason::TableLock,
+    PinReason::ReadLock,
+    PinReason::AdvisoryLock,
+    PinReason::Handler,
+    PinReason::SqlPrepared,
+    PinReason::Cursor,
+    PinReason::LongData,
+    PinReason::LargeStatement,
+    PinReason::LargeVariables,
+    PinReason::Status,
+    PinReason::Dedicated,
+];
 
 /// True if a session that loses this with its connection can go on.
 fn can_go_on(reason: PinReason) -> bool {

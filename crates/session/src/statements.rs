@@ -48,6 +48,21 @@ impl ClientStatement {
     pub(crate) fn is_large(&self) -> bool {
         self.key.text().is_empty()
     }
+
+    /// How it runs on a connection.
+    #[inline]
+    pub(crate) fn sharing(&self) -> Sharing {
+        Sharing { is_shared: self.own.is_none() && !self.has_long_data.is_set(), token: self.token }
+    }
+}
+
+/// How a statement runs on a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sharing {
+    /// On the one that all share who run the same text: it has none of its own, and no pieces of a parameter were sent ahead.
+    pub is_shared: bool,
+    /// What tells it there from those of others.
+    pub token: u64,
 }
 
 /// Gives the statements of one worker numbers that no other one has.

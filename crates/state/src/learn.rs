@@ -289,21 +289,6 @@ fn is_state_listed(executed: &Executed<'_>) -> bool {
         && !executed.statement.effects.intersects(dynamic)
 }
 
-/// Errors of an EXECUTE, or of a statement with a function in it, that did not begin: syntax, no such routine or statement,
-/// wrong number of arguments, no rights to it, no schema.
-const NOT_BEGUN: &[u16] = &[
-    error_code::ER_DBACCESS_DENIED_ERROR,
-    error_code::ER_NO_DB_ERROR,
-    error_code::ER_BAD_DB_ERROR,
-    error_code::ER_PARSE_ERROR,
-    error_code::ER_WRONG_ARGUMENTS,
-    error_code::ER_UNKNOWN_STMT_HANDLER,
-    error_code::ER_SP_DOES_NOT_EXIST,
-    error_code::ER_SP_WRONG_NO_OF_ARGS,
-    error_code::ER_PROCACCESS_DENIED_ERROR,
-    error_code::ER_FUNC_INEXISTENT_NAME_COLLISION,
-];
-
 /// Errors of other statements, found before a function in them can have run: no such column, table or variable, a
 /// variable that cannot be set so, no rights to it.
 const NOT_RESOLVED: &[u16] = &[
@@ -341,14 +326,14 @@ fn is_cut_short(executed: &Executed<'_>) -> bool {
         _ => {}
     }
     if effects.contains(Effects::SQL_EXECUTES) {
-        return !NOT_BEGUN.contains(&error);
+        return !error_code::is_not_begun(error);
     }
     if effects.intersects(Effects::SETS_SYSTEM_VARS.union(Effects::SETS_USER_VARS))
         && executed.text.names().assignments.len() > 1
     {
         return !NOT_RESOLVED_IN_LIST.contains(&error);
     }
-    !NOT_BEGUN.contains(&error) && !NOT_RESOLVED.contains(&error)
+    !error_code::is_not_begun(error) && !NOT_RESOLVED.contains(&error)
 }
 
 /// True if an error leaves open whether a transaction is open and what has changed: an ERR packet says neither.

@@ -225,6 +225,24 @@ pub fn is_full(code: u16) -> bool {
     matches!(code, ER_CON_COUNT_ERROR | ER_TOO_MANY_USER_CONNECTIONS | ER_USER_LIMIT_REACHED)
 }
 
+/// True for a statement that did not begin, with a function in it, or an EXECUTE of one: syntax, no such routine, statement or schema,
+/// a wrong number of arguments, no rights to it.
+pub fn is_not_begun(code: u16) -> bool {
+    matches!(
+        code,
+        ER_DBACCESS_DENIED_ERROR
+            | ER_NO_DB_ERROR
+            | ER_BAD_DB_ERROR
+            | ER_PARSE_ERROR
+            | ER_WRONG_ARGUMENTS
+            | ER_UNKNOWN_STMT_HANDLER
+            | ER_SP_DOES_NOT_EXIST
+            | ER_SP_WRONG_NO_OF_ARGS
+            | ER_PROCACCESS_DENIED_ERROR
+            | ER_FUNC_INEXISTENT_NAME_COLLISION
+    )
+}
+
 /// True for the refusal of a server that takes no writes, by its number and text: it is read-only, and may be a primary no longer.
 /// 1290 has other causes, too: `secure_file_priv`, `skip_grant_tables`.
 pub fn is_read_only_server(code: u16, text: &[u8]) -> bool {

@@ -25,26 +25,20 @@ pub(crate) fn rows_left(ran: Ran<'_>, state: &mut Wanted) -> RowsLeft {
     of_part(ran, &(0..ran.text.sql.len()), state.limits_rows())
 }
 
-/// Errors of statements that were not begun: syntax, no such table, column, routine, schema; no rights to it, a wrong number of
-/// arguments or variables.
-const NOT_BEGUN: &[u16] = &[
-    error_code::ER_DBACCESS_DENIED_ERROR,
-    error_code::ER_NO_DB_ERROR,
-    error_code::ER_BAD_DB_ERROR,
+/// Errors of other statements that were not begun: no such table or column, no rights to it, a wrong number of columns.
+const NOT_RESOLVED: &[u16] = &[
     error_code::ER_BAD_FIELD_ERROR,
-    error_code::ER_PARSE_ERROR,
     error_code::ER_NONUNIQ_TABLE,
     error_code::ER_TABLEACCESS_DENIED_ERROR,
     error_code::ER_COLUMNACCESS_DENIED_ERROR,
     error_code::ER_NO_SUCH_TABLE,
-    error_code::ER_WRONG_ARGUMENTS,
     error_code::ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT,
-    error_code::ER_UNKNOWN_STMT_HANDLER,
-    error_code::ER_SP_DOES_NOT_EXIST,
-    error_code::ER_SP_WRONG_NO_OF_ARGS,
-    error_code::ER_PROCACCESS_DENIED_ERROR,
-    error_code::ER_FUNC_INEXISTENT_NAME_COLLISION,
 ];
+
+/// False for a statement that was not begun.
+fn is_begun(response: &Response) -> bool {
+    response.error.is_none_or(|code| !error_code::is_not_begun(code) && !NOT_RESOLVED.contains(&code))
+}
 
 /// True if servers count other rows than those that they send.
 pub(crate) fn counts_otherwise(statement: &Statement) -> bool {
@@ -58,7 +52,7 @@ fn of_part(ran: Ran<'_>, part: &Range<usize>, is_limited: bool) -> RowsLeft {
     let (sql, lex) = (&text.sql[part.clone()], text.lex);
     let (is_mysql, has_rows) = (lex.flavor == Flavor::MySql, response.result_sets > 0);
     let is_counted = counts_otherwise(statement);
-    let is_begun = response.error.is_none_or(|code| !NOT_BEGUN.contains(&code));
+    let is_begun = is_begun(response);
     let when = |condition| if condition { RowsLeft::Counted } else { RowsLeft::Kept };
     let may = |condition| if condition { RowsLeft::CountedOrKept } else { RowsLeft::Kept };
     let has = |word| has_word(sql, word);
@@ -97,7 +91,7 @@ fn of_part(ran: Ran<'_>, part: &Range<usize>, is_limited: bool) -> RowsLeft {
 /// The same of several statements. Where one of them has counted, the connection knows.
 fn several_leave(ran: Ran<'_>, is_limited: bool) -> RowsLeft {
     let Ran { statement, text, response } = ran;
-    let is_begun = response.error.is_none_or(|code| !NOT_BEGUN.contains(&code));
+    let is_begun = is_begun(response);
     if !is_begun && response.status.is_none() && !statement.effects.intersects(Effects::OPAQUE) {
         return RowsLeft::Kept;
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::number_of_text;
-use delphinus_sql::{Access, Effects, Hints, Sketch, SqlText, Statement, Uses, Why, digest};
+use delphinus_sql::{Access, Effects, Hints, Sketch, SqlText, Statement, Uses, digest};
 use delphinus_state::{PinReason, Shape};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
@@ -13,21 +13,19 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 use super::bulk_execute::Bulk;
 use super::kill;
 use super::params::{bind, note_types, own_of};
-use super::prepare::{is_about_insert_id, is_about_last_statement};
-use super::query::{Short, leave_no_old_list};
+use super::query::Short;
 use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
-use crate::follow::{AT_RISK, MAY_CHANGE_CODE};
-use crate::hold::{Held, forget_schema};
+use crate::hold::{Held, forget_schema, leave_no_old_list};
 use crate::io::Input;
 use crate::io::Relayed;
-use crate::needs::Needs;
+use crate::needs::{Needs, is_about_insert_id, is_about_last_statement, pinning};
 use crate::rescue::Tries;
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::{Ran, Wanted};
-use crate::statements::Own;
+use crate::statements::{Own, Sharing};
 use crate::steer::{Copied, Occasion, hints_of, values};
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
@@ -38,6 +36,14 @@ struct Asked {
     id: ClientStmtId,
     flags: u8,
     statement: Statement,
+    params: Option<ExecuteParams>,
+}
+
+/// An execution that is about to run.
+struct Started {
+    statement: Statement,
+    key: Rc<StatementKey>,
+    sharing: Sharing,
     params: Option<ExecuteParams>,
 }
 
@@ -73,7 +79,7 @@ impl Job for Execution {
             return Ok(checkout);
         }
         self.tells = false;
-        session.choose(&self.statement, tries).await
+        session.route().choose(&self.statement, tries).await
     }
 
     #[inline]
@@ -92,9 +98,9 @@ impl Job for Execution {
         let bound = self.bind(session, checkout, input).await?;
         if bound.held != input.held {
             // Should it run again elsewhere, it has the types already.
-            let command = (bound, &session.client);
-            let noted = note_types(command, self.id, &mut session.statements, &session.worker.tokens);
-            self.params = noted.unwrap_or_default();
+            let (command, tokens) = ((bound, &session.client), &session.worker.tokens);
+            let noted = session.statements.find(self.id).map(|found| note_types(command, found, tokens));
+            self.params = noted.and_then(Result::ok).flatten();
         }
         if session.state.shows_tracking(&self.statement, self.key.text()) {
             Box::pin(session.state.hide_own_tracking(checkout)).await?;
@@ -175,7 +181,7 @@ impl Session {
         if may_hide {
             Box::pin(self.statements.uncover(id, &self.worker.stored_code, &self.state)).await;
         }
-        let (statement, key, params) = match self.start_execute(input, id) {
+        let Started { statement, key, sharing, params } = match self.start_execute(input, id) {
             Ok(started) => started,
             Err(error) => return Box::pin(self.refuse(input, error)).await,
         };
@@ -196,7 +202,7 @@ impl Session {
         if !needs.is_empty() {
             return Box::pin(self.execute_with(needs, input, asked)).await;
         }
-        let begun = match self.set_out_prepared(&statement, input, (id, &key), asked.params.as_ref()) {
+        let begun = match self.set_out_prepared(&statement, input, (&key, sharing), asked.params.as_ref()) {
             Ok(under_way) => match self.come_back(under_way, &statement).await? {
                 None => return Ok(Served::Answered),
                 Some(begun) => begun,
@@ -210,6 +216,17 @@ impl Session {
     /// An execution that needs more than a connection.
     async fn execute_with(&mut self, needs: Needs, input: Input, asked: Asked) -> Outcome {
         let Asked { id, flags, statement, .. } = asked;
+        if needs.has(Needs::RIGHTS)
+            && let Some(found) = self.statements.look(id)
+        {
+            let user = &self.held.identity.user;
+            self.noted.note_rights(&statement, found.key.text(), &mut self.state, user);
+            self.looks_after_noted();
+        }
+        if needs.has(Needs::CODE) {
+            self.noted.note_code(self.statements.code_changed_by(id, &self.state));
+            self.looks_after_noted();
+        }
         if (needs.has(Needs::STEERING) || statement.effects.contains(Effects::KILLS))
             && let Some(served) =
                 self.execute_steered(input, (id, &statement), (flags, asked.params.as_ref())).await?
@@ -242,36 +259,27 @@ impl Session {
         }
     }
 
-    /// The statement, and what the packet says of its parameters.
+    /// Finds the statement, and what the packet says of its parameters; takes in that it is about to run.
     #[inline]
-    fn start_execute(
-        &mut self,
-        input: Input,
-        id: ClientStmtId,
-    ) -> Result<(Statement, Rc<StatementKey>, Option<ExecuteParams>), ProxyError> {
+    fn start_execute(&mut self, input: Input, id: ClientStmtId) -> Result<Started, ProxyError> {
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
         if let Some(error) = found.late_error.take() {
             return Err(*error);
         }
-        let (statement, key, sketch) = (found.statement, found.key.clone(), found.sketch);
+        let params = note_types((input, &self.client), found, &self.worker.tokens);
+        // Its key says of which classes its parameters are, which may be others now.
+        let (statement, key, sketch, sharing) =
+            (found.statement, found.key.clone(), found.sketch, found.sharing());
         self.admit_execution(&statement, &key, sketch)?;
-        if statement.effects.intersects(AT_RISK) {
-            self.noted.note_rights(&statement, key.text(), &mut self.state, &self.held.identity.user);
-            self.looks_after_noted();
-        }
-        if statement.effects.intersects(MAY_CHANGE_CODE) {
-            self.noted.note_code(self.statements.code_changed_by(id, &self.state));
-            self.looks_after_noted();
-        }
         self.begin_statement(&statement);
         self.tell_prepared(&statement, &key);
-        let params = note_types((input, &self.client), id, &mut self.statements, &self.worker.tokens)?;
+        let params = params?;
         if self.worker.outlook.needs_text() {
             let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
             self.steering.text = number_of_text(&[key.text(), values(payload, params.as_ref()).1]);
         }
-        Ok((statement, key, params))
+        Ok(Started { statement, key, sharing, params })
     }
 
     /// Finds the digest that an execution counts for; an error if a filter refuses it.
@@ -369,7 +377,7 @@ impl Session {
         statement: &Statement,
         key: &Rc<StatementKey>,
     ) -> Result<Option<Checkout>, ProxyError> {
-        let Some(mut checkout) = self.connection_that_tells(statement, key.text()).await? else {
+        let Some(mut checkout) = self.route().connection_that_tells(statement, key.text()).await? else {
             return Ok(None);
         };
         let has_own = self.statements.find(id).is_some_and(|found| found.own.is_some());
@@ -483,15 +491,5 @@ fn with_memory(
     match splice(&text, known) {
         Some(text) => Ok(Rc::new(key.with_text(text.into()))),
         _ => Err(ProxyError::DiagnosticsGone),
-    }
-}
-
-/// A statement that will hold the session to its connection, whatever it does itself.
-pub(super) fn pinning(statement: Statement) -> Statement {
-    match statement.access {
-        Access::Read => {
-            Statement { access: Access::Write, why: Why::ChangesSession, is_of_session: false, ..statement }
-        }
-        Access::Write => statement,
     }
 }

@@ -14,7 +14,7 @@ use crate::statements::ClientStatement;
 
 /// Does what a `KILL` of any kind says; `value`: that of its parameter. Tells how many sessions it has ended, where they are counted,
 /// or how it has ended itself.
-pub(super) async fn end(
+pub(crate) async fn carry_out(
     (kill, value): (&Kill, Option<u64>),
     sessions: Sessions<'_>,
     held: &Held,

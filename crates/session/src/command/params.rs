@@ -4,23 +4,21 @@
 use std::rc::Rc;
 
 use delphinus_pool::{BackendStatement, Checkout, StatementKey};
-use delphinus_wire::command::{BackendStmtId, ClientStmtId};
+use delphinus_wire::command::BackendStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, header, param_classes};
 
 use crate::client_error::ProxyError;
 use crate::io::{Client, Input};
-use crate::statements::{ClientStatement, ClientStatements, Tokens, put_back};
+use crate::statements::{ClientStatement, Tokens, put_back};
 
 /// Notes the types that come with a COM_STMT_EXECUTE; gives where they stand.
 #[inline]
 pub(super) fn note_types(
     (input, client): (Input, &Client),
-    id: ClientStmtId,
-    statements: &mut ClientStatements,
+    found: &mut ClientStatement,
     tokens: &Tokens,
 ) -> Result<Option<ExecuteParams>, ProxyError> {
     let capabilities = client.capabilities;
-    let found = statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
     let payload = &client.buffer.data()[HEADER_LEN..input.held];
     let params = execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
     if let Some(ExecuteParams { types: Some(types), .. }) = &params {

@@ -7,19 +7,20 @@ use delphinus_memory::Kept;
 use delphinus_net::rt;
 use delphinus_pool::{BackendStatement, Checkout, LeftBehind, RowsLeft, StatementKey};
 use delphinus_sql::{
-    Class, Effects, Hints, LexOptions, Sketch, SqlText, Statement, Uses, Why, classify, classify_and_sketch,
+    Class, Effects, Hints, LexOptions, Sketch, SqlText, Statement, Uses, classify, classify_and_sketch,
     kill_target,
 };
 use delphinus_state::{PinReason, Shape, bytes_of_vars};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD};
 
-use super::query::{as_unknown, leave_no_old_list};
-use crate::answer::{ABOUT_LAST, Known, check_spelled_kill, kill_named_by, list_left, splice};
+use crate::answer::{Known, check_spelled_kill, kill_named_by, list_left, splice};
 use crate::client_error::{ProxyError, Steered};
 use crate::follow::uncover;
+use crate::hold::leave_no_old_list;
 use crate::io::Relayed;
 use crate::io::{Client, Input};
+use crate::needs::as_unknown;
 use crate::run::{Carried, Job};
 use crate::served::Outcome;
 use crate::session::Session;
@@ -281,28 +282,4 @@ async fn remember_prepared(
         let _ = checkout.close_statement(old).await;
     }
     Ok(())
-}
-
-/// Statements that read LAST_INSERT_ID(). So do those that may set it: they may also leave it, and what was left of another
-/// session on the connection must not be taken for it.
-pub(crate) fn is_about_insert_id(statement: &Statement) -> bool {
-    statement.uses.contains(Uses::LAST_INSERT_ID)
-        || statement.effects.contains(Effects::SETS_LAST_INSERT_ID)
-        || may_make_ids_unseen(statement)
-}
-
-/// True for what runs statements that nobody here sees, and whose answer does not tell the ids that they make. What a function
-/// makes, servers forget when it ends.
-#[inline]
-pub(crate) fn may_make_ids_unseen(statement: &Statement) -> bool {
-    statement.effects.intersects(Effects::OPAQUE)
-        && (matches!(statement.class, Class::Call | Class::Multi)
-            || statement.effects.intersects(Effects::SQL_EXECUTES.union(Effects::UNKNOWN)))
-}
-
-/// Statements that a server prepares but whose meaning is the session's: they are looked at when they run.
-pub(crate) fn is_about_last_statement(statement: &Statement) -> bool {
-    statement.uses.intersects(ABOUT_LAST)
-        && statement.why != Why::Unclassified
-        && !statement.effects.contains(Effects::UNKNOWN)
 }

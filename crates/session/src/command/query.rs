@@ -5,19 +5,18 @@ use std::sync::Arc;
 use delphinus_cache::{Command, Kept};
 use delphinus_pool::Checkout;
 use delphinus_sql::{
-    Access, Class, CodeChange, Effects, LexOptions, Risks, SqlText, Statement, Uses, Why, classify,
-    classify_and_sketch, digest,
+    Class, CodeChange, LexOptions, SqlText, Statement, Uses, classify, classify_and_sketch, digest,
 };
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::Layer;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, query_attributes, query_text_at};
 
-use super::prepare::may_make_ids_unseen;
 use crate::client_error::ProxyError;
 use crate::follow::{Noted, uncover};
+use crate::hold::leave_no_old_list;
 use crate::io::Input;
 use crate::io::Relayed;
-use crate::needs::{Needs, SPECIAL_USES};
+use crate::needs::{Needs, as_unknown, may_make_ids_unseen};
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
@@ -25,19 +24,6 @@ use crate::steer::{Asking, Copied, Fitness, Occasion, execution, hints_of, short
 
 /// A text that begins later than this has query attributes before it.
 const EMPTY_ATTRIBUTES: usize = 3;
-
-/// True if a statement is special for nothing but its schema.
-pub(super) fn is_ordinary(statement: &Statement) -> bool {
-    let others = Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID);
-    !statement.effects.intersects(others) && !statement.uses.intersects(SPECIAL_USES)
-}
-
-/// A statement of which only the beginning is known, or kept.
-pub(super) fn as_unknown(statement: Statement) -> Statement {
-    let effects = statement.effects.union(Effects::UNKNOWN);
-    let risks = statement.risks.union(Risks::UNSEEN);
-    Statement { access: Access::Write, why: Why::Unclassified, effects, risks, ..statement }
-}
 
 /// A text on its way.
 struct Text<'a> {
@@ -71,18 +57,6 @@ impl Job for Text<'_> {
         leave_no_old_list(checkout, self.statement).await?;
         Ok(input)
     }
-}
-
-/// Sees to it that the list of warnings which `statement` leaves, if it has none of its own, is the session's.
-#[inline]
-pub(super) async fn leave_no_old_list(
-    checkout: &mut Checkout,
-    statement: &Statement,
-) -> Result<(), ProxyError> {
-    if statement.effects.intersects(Effects::OPAQUE) {
-        Box::pin(checkout.forget_old_warnings()).await?;
-    }
-    Ok(())
 }
 
 impl Session {
@@ -200,7 +174,7 @@ impl Session {
         let sql = self.client.buffer.data()[text_at..input.held].to_vec();
         let instead = self.steer_statement(&sql, statement, attributes).await?;
         if instead.is_none() && !statement.uses.contains(Uses::ROUTE) {
-            self.check_where_it_is(&sql, statement).await?;
+            self.route().check_where_it_is(&sql, statement).await?;
         }
         if let Some(wanted) = self.steering.mirror.take() {
             let copy = || input.is_whole().then(|| Copied::Text(sql));

@@ -10,10 +10,7 @@ use delphinus_sql::{Class, Effects, Kill, KillTarget, SqlText, Statement, Uses};
 use delphinus_state::PinReason;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, query_attributes};
 
-use super::execute::pinning;
 use super::kill;
-use super::prepare::is_about_insert_id;
-use super::query::is_ordinary;
 use crate::answer::own_settings::{MaySet, PREFIX, TOKEN, own_row, own_selected, own_value, set_own};
 use crate::answer::{
     ABOUT_LAST, Answer, Form, Known, about_tls, can_ask_anywhere, check_spelled_kill, kill_named_by,
@@ -24,6 +21,7 @@ use crate::explain::{as_answer, asked_about, explained, may_explain};
 use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, with_kind};
 use crate::fresh::Token;
 use crate::io::{Client, Input};
+use crate::needs::{is_about_insert_id, is_ordinary, pinning};
 use crate::rescue::{Tries, take_bound};
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
@@ -49,7 +47,7 @@ impl Job for Special<'_> {
         self.tells = self.told_by.is_some();
         match self.told_by.take() {
             Some(checkout) => Ok(checkout),
-            None => session.choose(&self.statement, tries).await,
+            None => session.route().choose(&self.statement, tries).await,
         }
     }
 
@@ -162,7 +160,7 @@ impl Session {
         let mut told_by = None;
         // In a text of several statements it is about the one before it there.
         if statement.uses.intersects(ABOUT_LAST) && statement.class != Class::Multi {
-            match self.connection_that_tells(&statement, text.sql).await {
+            match self.route().connection_that_tells(&statement, text.sql).await {
                 Ok(None) if self.needs_own_answer(&statement, text) => {
                     return self.show_diagnostics(input, text.sql, Form::Text).await;
                 }
@@ -304,9 +302,9 @@ impl Session {
         statement: &Statement,
         expression: &str,
     ) -> Result<Option<String>, ProxyError> {
-        let mut tries = self.tries();
+        let mut tries = Tries::new(&self.worker.outlook);
         tries.begin();
-        let mut checkout = self.choose(statement, &mut tries).await?;
+        let mut checkout = self.route().choose(statement, &mut tries).await?;
         match checkout.query(&format!("SELECT {expression} LIMIT 1")).await {
             Ok(answer) => {
                 self.held.keep_or_give_back(checkout, &mut self.state);

@@ -4,9 +4,10 @@
 //! session's memory, once its connections have told it what they know.
 
 use delphinus_pool::{Checkout, Connection, PoolError};
-use delphinus_sql::{Class, Statement, Uses};
+use delphinus_sql::{Class, Effects, Statement, Uses};
 
 use super::Held;
+use crate::client_error::ProxyError;
 use crate::state::Wanted;
 
 impl Held {
@@ -97,4 +98,16 @@ impl Held {
         }
         Ok(!uses.contains(Uses::FOUND_ROWS) || checkout.connection().tells_rows())
     }
+}
+
+/// Sees to it that the list of warnings which `statement` leaves, if it has none of its own, is the session's.
+#[inline]
+pub(crate) async fn leave_no_old_list(
+    checkout: &mut Checkout,
+    statement: &Statement,
+) -> Result<(), ProxyError> {
+    if statement.effects.intersects(Effects::OPAQUE) {
+        Box::pin(checkout.forget_old_warnings()).await?;
+    }
+    Ok(())
 }

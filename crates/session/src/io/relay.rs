@@ -8,6 +8,7 @@ use delphinus_wire::response::{ErrPacket, OkPacket};
 use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_header};
 
 use super::beside::{Beside, Break};
+use super::cut::Cut;
 use super::{Client, Input};
 
 /// A response that has come to its end. Its last bytes are kept back until the connection is settled.
@@ -43,28 +44,6 @@ impl Heard {
         checkout.note(Doing::Nothing);
         let len = self.bytes.len();
         Relayed { response: self.tracker.into_response(), rest: self.bytes, len, is_untouched: true }
-    }
-}
-
-/// Why a command was not forwarded, or its response not to the end.
-pub(crate) enum Cut {
-    /// The client is gone or breaks the protocol: the session ends.
-    Client(NetError),
-    /// The backend connection broke.
-    Backend {
-        /// How.
-        error: NetError,
-        /// The whole command is here, and nothing of a response has reached the client: it can be sent again.
-        is_repeatable: bool,
-        /// The client has sent the whole command, and knows an error for the end of the response.
-        is_in_step: bool,
-    },
-}
-
-impl Cut {
-    /// Where nothing of a response has come yet.
-    pub(crate) fn before_response(error: NetError, is_whole: bool) -> Self {
-        Self::Backend { error, is_repeatable: is_whole, is_in_step: is_whole }
     }
 }
 

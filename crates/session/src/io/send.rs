@@ -8,8 +8,8 @@ use delphinus_wire::response::ErrPacket;
 use delphinus_wire::{HEADER_LEN, parse_header};
 
 use super::beside::Break;
+use super::cut::Cut;
 use super::passage::LARGE_READ;
-use super::relay::Cut;
 use super::{Client, Input};
 use crate::client_error::ClientError;
 

@@ -1,10 +1,12 @@
-//! What has to be known of a cluster before a client is greeted, and before it gets there; and how long a client waits for that.
+//! Who is let in, what has to be known of a cluster before a client is greeted, and before it gets there; and how long a client
+//! waits for that.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_clients::{Clusters, ListenerSettings};
+use delphinus_clients::{Clusters, Connected, ListenerSettings, Refusal};
 use delphinus_net::rt;
 use delphinus_topology::{ServerFacts, Snapshot};
 use delphinus_wire::Capabilities;
@@ -91,4 +93,32 @@ pub(crate) async fn destination(
     }
     let facts = snapshot.facts.clone().ok_or_else(|| ProxyError::NoBackend("nothing is known".into()))?;
     Ok(Destination { worker, facts })
+}
+
+impl Worker {
+    /// An error if the listener's lists of addresses, or the limit on one address, keep a client out before it is greeted.
+    pub(super) fn lets_in(
+        &self,
+        (listener, connected): (&ListenerSettings, &Connected),
+        (ip, host): (Option<IpAddr>, &str),
+    ) -> Result<(), ProxyError> {
+        if !listener.from.admit(ip) {
+            self.process.refused_denied.increment();
+            tracing::info!(client.host = %host, listener = %listener.name, "client refused: the listener's lists of addresses");
+            return Err(ProxyError::HostNotAllowed(host.to_owned()));
+        }
+        connected.is_from(ip).map_err(|refusal| self.refused(refusal, ("", host)))
+    }
+
+    /// What a client is told that a limit keeps out.
+    pub(crate) fn refused(&self, refusal: Refusal, (user, host): (&str, &str)) -> ProxyError {
+        let (counter, whose) = match refusal {
+            Refusal::Clients => (&self.process.refused_clients, ""),
+            Refusal::User(_) | Refusal::EveryUser(_) => (&self.process.refused_user, user),
+            Refusal::Address(_) => (&self.process.refused_address, host),
+        };
+        counter.increment();
+        tracing::info!(client.host = %host, user, ?refusal, "client refused: a limit on connections");
+        ProxyError::TooManyClients(refusal, whose.to_owned())
+    }
 }

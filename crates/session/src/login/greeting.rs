@@ -1,7 +1,9 @@
-//! What a client is greeted with: version, capabilities, plugin.
+//! What a client is greeted with: version, capabilities, plugin. And how one is sent away.
+
+use std::time::Duration;
 
 use delphinus_clients::{ClientConnId, ListenerSettings};
-use delphinus_net::{NetError, Stream};
+use delphinus_net::{NetError, Stream, rt};
 use delphinus_topology::{Flavor, ServerFacts};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::Plugin;
@@ -9,6 +11,7 @@ use delphinus_wire::handshake::Transport;
 use delphinus_wire::handshake::server::ServerSettings;
 
 use super::entrance::Entrance;
+use crate::client_error::ClientError;
 use crate::worker::Worker;
 
 /// What clients may agree on with the proxy, as far as all backends can do it.
@@ -92,4 +95,13 @@ fn greeting_version(set: Option<&String>, facts: &ServerFacts) -> String {
 /// The greeting has one byte for the collation, as servers send it: the low one.
 fn low_collation(id: u16) -> u8 {
     id as u8
+}
+
+/// Tells a client that is not let in why, and closes the connection.
+pub(super) async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities: Capabilities) {
+    let mut out = Vec::new();
+    error.put(&mut out, seq, capabilities);
+    // A client that is gone cannot be told.
+    let _ = stream.write_bytes(&out).await;
+    let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
 }

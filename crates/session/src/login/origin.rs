@@ -8,7 +8,7 @@ use delphinus_net::{Buffer, NetError, Stream, read_proxy_header};
 use delphinus_wire::Capabilities;
 use delphinus_wire::proxy_header::{ProxyOrigin, version_of};
 
-use super::refuse;
+use super::greeting::refuse;
 use crate::client_error::{ClientError, ProxyError};
 
 /// Where a client comes from.

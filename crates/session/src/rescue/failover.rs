@@ -6,19 +6,19 @@
 
 use std::time::{Duration, Instant};
 
-use delphinus_net::rt;
+use delphinus_net::{Stream, rt};
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_telemetry::Wait;
 use delphinus_topology::{BackendId, Snapshot};
-use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
+use delphinus_wire::{Capabilities, error_code};
 
 use super::loss::lost;
 use super::wait::Waits;
 use crate::client_error::{ClientError, ProxyError};
 use crate::costs::Timed;
 use crate::hold::{Held, is_about_schema};
-use crate::io::{Client, Relayed};
+use crate::io::Relayed;
 use crate::state::{Opening, Wanted};
 
 /// How often a primary that is said to be there is tried while statements wait for it.
@@ -28,7 +28,8 @@ const RETRY: Duration = Duration::from_millis(100);
 pub(crate) struct Seeking<'a> {
     pub held: &'a mut Held,
     pub state: &'a mut Wanted,
-    pub client: &'a Client,
+    /// The client's end.
+    pub stream: &'a Stream,
     pub waits: &'a Waits,
 }
 
@@ -125,7 +126,7 @@ impl Seeking<'_> {
 
     /// Waits until another backend is the primary, or this one was seen to take writes after `refused`; false if that
     /// did not come in time.
-    async fn await_next(&self, old: BackendId, refused: Instant) -> Result<bool, ProxyError> {
+    pub(crate) async fn await_next(&self, old: BackendId, refused: Instant) -> Result<bool, ProxyError> {
         let (source, activity) = (&self.held.source, &self.held.activity);
         let settings = source.failover.get();
         let Some(_place) = self.waits.room.enter(settings.queue) else { return Ok(false) };
@@ -152,32 +153,9 @@ impl Seeking<'_> {
         Ok(false)
     }
 
-    /// Waits for the primary that a refused statement can run on. Gives the refusal back if none comes in time.
-    pub(super) async fn before_next(&self, checkout: &Checkout, relayed: Relayed) -> Option<Relayed> {
-        match self.await_next(checkout.backend(), rt::now()).await {
-            Ok(true) => {
-                self.client.equipment.buffers.give(relayed.rest);
-                None
-            }
-            Err(error @ ProxyError::Killed) => Some(self.told_instead(&error, relayed)),
-            Ok(false) | Err(_) => Some(relayed),
-        }
-    }
-
-    /// Another error in the place of the one that is all of a response.
-    fn told_instead(&self, error: &ProxyError, mut relayed: Relayed) -> Relayed {
-        let (mut packet, error) = (Vec::new(), ClientError::from(error));
-        error.put(&mut packet, 1, self.client.capabilities);
-        relayed.rest.clear();
-        relayed.rest.extend(&packet);
-        relayed.len = packet.len();
-        relayed.response.error = Some(error.code());
-        relayed
-    }
-
     /// The first statement of a transaction was refused because the server takes no writes any more: a connection to the next
     /// primary, on which the transaction has begun.
-    pub(super) async fn begin_on_next(&mut self, checkout: Checkout) -> Result<Checkout, ProxyError> {
+    pub(crate) async fn begin_on_next(&mut self, checkout: Checkout) -> Result<Checkout, ProxyError> {
         let (old, refused) = (checkout.backend(), rt::now());
         self.held.source.outlook.report_read_only(old);
         // A connection that cannot start over is closed, and that ends the transaction, too.
@@ -201,6 +179,17 @@ impl Seeking<'_> {
         self.state.publish(self.held.bound_to());
         Ok(checkout)
     }
+}
+
+/// Another error in the place of the one that is all of a response.
+pub(crate) fn told_instead(error: &ProxyError, mut relayed: Relayed, client: Capabilities) -> Relayed {
+    let (mut packet, error) = (Vec::new(), ClientError::from(error));
+    error.put(&mut packet, 1, client);
+    relayed.rest.clear();
+    relayed.rest.extend(&packet);
+    relayed.len = packet.len();
+    relayed.response.error = Some(error.code());
+    relayed
 }
 
 /// What the client of a statement is told that has waited for nothing.

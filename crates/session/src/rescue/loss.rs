@@ -7,7 +7,7 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Holds, Loss, Suspicion, Transaction, Verdict, lost as loss_of};
 use delphinus_sql::{Access, Class, Effects, Statement};
 use delphinus_state::{PinReason, Response};
-use delphinus_telemetry::{ErrorKind, Source};
+use delphinus_telemetry::{ClusterCounters, ErrorKind, Source};
 use delphinus_topology::BackendId;
 use delphinus_wire::error_code;
 
@@ -73,7 +73,7 @@ pub(crate) struct Stakes<'a> {
 
 impl Stakes<'_> {
     /// The connection of a statement broke, and what was on it is told as lost; `None` if the statement is to run elsewhere.
-    pub(super) fn after_cut(
+    pub(crate) fn after_cut(
         self,
         backend: BackendId,
         statement: &Statement,
@@ -156,4 +156,11 @@ pub(crate) fn lost_after_refusal(
         return Ok(Some(Lost::Outcome(how).into()));
     }
     Ok(Some(held.source.failover.get().lost_transaction(how).into()))
+}
+
+/// Counts what has not been counted where it was lost.
+pub(crate) fn count_unless_lost(error: &ProxyError, counters: &ClusterCounters) {
+    if !matches!(error, ProxyError::Lost(Lost::State(..) | Lost::Transaction { .. } | Lost::Outcome(_))) {
+        counters.count_error(error.kind());
+    }
 }

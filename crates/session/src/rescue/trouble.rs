@@ -97,9 +97,9 @@ fn next_primary(settings: Failover) -> NextPrimary {
 }
 
 /// Why a read does not run again. Servers say nothing of who closes a connection, or why. `ran_s`: for how long it has run.
-pub(super) fn suspicion(trouble: Trouble, backend: BackendId, ran_s: u32, held: &mut Held) -> Suspicion {
+pub(super) fn suspicion(trouble: Trouble, backend: BackendId, ran_s: u32, held: &Held) -> Suspicion {
     let is_second = matches!(trouble, Trouble::Cut(_))
-        && held.broke_on.replace(backend).is_some_and(|first| first != backend);
+        && held.broke_on.replace(Some(backend)).is_some_and(|first| first != backend);
     if ran_s >= LONG_S && !held.source.outlook.is_hung(backend) {
         return Suspicion::Killed;
     }

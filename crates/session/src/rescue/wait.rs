@@ -98,7 +98,7 @@ impl Seeking<'_> {
         if self.waits.is_stopping() {
             return Err(ProxyError::Shutdown);
         }
-        if self.client.stream.is_gone() {
+        if self.stream.is_gone() {
             return Err(ProxyError::ClientGone);
         }
         Ok(())
