@@ -292,7 +292,12 @@ impl Session {
             TextsRun::Known(texts) => Ok(texts),
             TextsRun::MadeBy(expression) => {
                 let made = self.value_of(statement, &expression).await?;
-                Ok(Rc::new(vec![made.map(|made| with_kind(made, text.lex))]))
+                let texts = Rc::new(vec![made.map(|made| with_kind(made, text.lex))]);
+                if statement.class == Class::Execute {
+                    let user = &self.held.identity.user;
+                    self.noted.note_executed(texts.clone(), (statement, &text), &self.state, user);
+                }
+                Ok(texts)
             }
             TextsRun::Spelled => check_spelled_kill(statement, sql, &mut self.state).map(|()| Rc::default()),
         }

@@ -118,6 +118,11 @@ impl Body {
         self.own.may_change_rights()
     }
 
+    /// True if it has, where this text has ended well.
+    pub fn has_changed_rights(&self) -> bool {
+        self.own.has_changed_rights()
+    }
+
     /// What it takes while a catalogue is made, in bytes.
     pub(super) fn bytes(&self) -> usize {
         const EACH_WORD: usize = 16;
@@ -148,11 +153,19 @@ const NEXT_TRANSACTION: [&[u8]; 4] =
 /// What is done to accounts; `DROP USER IF EXISTS`, `CREATE OR REPLACE USER`, `SET DEFAULT ROLE`.
 const TO_ACCOUNTS: [&[u8]; 7] = [b"create", b"alter", b"drop", b"rename", b"exists", b"replace", b"default"];
 
+/// Words of what runs a statement only under a condition, again and again, or goes on after an error. Every `IF` and every `CASE` has
+/// `THEN`; `IF EXISTS` has not.
+const BRANCHES: [&[u8]; 9] =
+    [b"then", b"loop", b"while", b"repeat", b"until", b"handler", b"goto", b"leave", b"return"];
+
 fn note_word(own: &mut Hidden, word: &[u8], before: &[u8]) {
     let is_one_of = |words: &[&[u8]]| words.iter().any(|one| word.eq_ignore_ascii_case(one));
     let is_set = before.eq_ignore_ascii_case(b"set");
     own.locks |= is_one_of(&[b"get_lock"]);
     own.executes |= is_one_of(&[b"execute"]);
+    // `FOR i IN 1..0 DO .. END FOR`
+    let ends_for = before.eq_ignore_ascii_case(b"end") && is_one_of(&[b"for"]);
+    own.branches |= ends_for || is_one_of(&BRANCHES);
     let is_done_to = TO_ACCOUNTS.iter().any(|one| before.eq_ignore_ascii_case(one));
     own.rights |= is_one_of(&[b"grant", b"revoke"])
         || is_done_to && is_one_of(&[b"user", b"role"])
