@@ -27,7 +27,8 @@ pub fn dynamic_expression(sql: &[u8], options: LexOptions) -> Option<&[u8]> {
         }
         cursor.bump();
     }
-    let found = sql.get(start..cursor.here.start)?.trim_ascii();
+    // Not the comment behind it, which something may follow then.
+    let found = sql.get(start..cursor.before.end)?.trim_ascii();
     (!found.is_empty()).then_some(found)
 }
 
@@ -70,6 +71,8 @@ mod tests {
             ("EXECUTE IMMEDIATE CONVERT(@a USING utf8mb4) USING 5, @b", Some("CONVERT(@a USING utf8mb4)")),
             ("PREPARE s FROM @a", Some("@a")),
             ("prepare `s` from /* x */ UPPER('kill 5')", Some("UPPER('kill 5')")),
+            ("EXECUTE IMMEDIATE CONCAT('a') -- b", Some("CONCAT('a')")),
+            ("PREPARE s FROM @a # b", Some("@a")),
             ("EXECUTE s USING @a", None),
             ("EXECUTE IMMEDIATE", None),
             ("PREPARE s", None),
