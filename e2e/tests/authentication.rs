@@ -21,6 +21,8 @@ mod rights;
 mod rotation;
 #[path = "authentication/trust.rs"]
 mod trust;
+#[path = "authentication/unseen.rs"]
+mod unseen;
 
 /// How long the proxy may take to notice what happened to a backend.
 const NOTICE: Duration = Duration::from_secs(20);
@@ -99,6 +101,7 @@ fn the_primary_says_who_may_log_in() {
         }
         right_wrong_unknown_empty(&stage);
         one_login_at_the_primary_serves_many(&stage);
+        unseen::it_costs_nobody_a_password(&stage);
         two_hundred_at_once(&stage);
         the_files_defaults_hold(&stage);
         a_change_that_passes_is_seen_at_once(&stage);
@@ -303,6 +306,7 @@ fn a_change_at_the_server_is_seen_when_the_time_is_over() {
         rights::what_has_failed_may_have_been_done(&stage);
         rights::no_answer_outlives_its_rights(&stage);
         rights::what_changes_nothing_costs_nothing(&stage);
+        unseen::it_holds_soon(&stage);
         rights::what_passes_by_is_noticed_soon(&stage);
         if !flavor.is_mysql() {
             // It is the same with every server.

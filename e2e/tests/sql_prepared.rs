@@ -86,6 +86,29 @@ fn statements_of_sql_follow_their_session_on_mysql() {
     all(&stage(Flavor::MySql));
 }
 
+/// What makes a text is computed once by the server where it is not the same twice, or does more than that.
+#[test]
+fn what_makes_a_text_is_done_once() {
+    let stage = stage(Flavor::MariaDb);
+    let mut a = stage.address.connect().unwrap();
+    a.query("CREATE SEQUENCE app.numbers").unwrap();
+    for number in 1..4 {
+        assert_eq!(a.value("SELECT NEXTVAL(app.numbers)").unwrap(), number.to_string());
+        // The server refuses this before it takes a number.
+        assert_eq!(code(&mut a, "EXECUTE IMMEDIATE CONCAT('SELECT ', NEXTVAL(app.numbers))"), 1970);
+    }
+    let begun = std::time::Instant::now();
+    a.query("EXECUTE IMMEDIATE CONCAT('DO ', SLEEP(2))").unwrap();
+    assert!(begun.elapsed() < std::time::Duration::from_millis(3_900), "{:?}", begun.elapsed());
+    // A comment behind it ends no question of the proxy's own; NULL and a long text are the server's to refuse, or to run.
+    assert_eq!(a.value("EXECUTE IMMEDIATE CONCAT('SELECT', ' 5') -- a comment").unwrap(), "5");
+    assert!(a.error("EXECUTE IMMEDIATE CONCAT('DO', NULL)").is_ok());
+    assert_eq!(a.value("EXECUTE IMMEDIATE CONCAT('SELECT 6', REPEAT(' ', 1000000))").unwrap(), "6");
+    a.query("SET @text = CONCAT('SELECT 7', REPEAT(' ', 1000000))").unwrap();
+    a.query("PREPARE long_one FROM @text").unwrap();
+    assert_eq!(a.value("EXECUTE long_one").unwrap(), "7");
+}
+
 fn all(stage: &Stage) {
     the_same_name_in_two_sessions(stage);
     what_is_not_theirs(stage);

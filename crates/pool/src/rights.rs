@@ -13,7 +13,7 @@
 //! its own seat compares nothing; what takes another one, two numbers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use delphinus_net::rt::{self, Either};
@@ -35,7 +35,25 @@ pub struct Rights {
     last_change: AtomicU64,
     /// A statement has changed something.
     bell: rt::Notify,
+    /// Whether a statement may have changed something that nobody could see. See [`unseen`].
+    unseen: AtomicU8,
+    /// It has begun an epoch.
+    unseen_bell: rt::Notify,
 }
+
+/// What came of the last statement that may have changed rights unseen.
+mod unseen {
+    /// It is longer ago than a pause.
+    pub(super) const NONE: u8 = 0;
+    /// It has begun an epoch, a pause ago at most.
+    pub(super) const BEGUN: u8 = 1;
+    /// Another one has ended since: at the end of the pause the next epoch begins for it.
+    pub(super) const AGAIN: u8 = 2;
+}
+
+/// Statements that may change rights unseen begin an epoch once in so long, however many there are: everybody can run such. What one
+/// has changed holds for new logins after so long at the latest.
+const UNSEEN_PAUSE: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 5_000 });
 
 /// After a statement that changes rights a new epoch begins once more after so long, and again after twice as long, for replicas
 /// that have executed it only then.
@@ -75,6 +93,39 @@ impl Rights {
         self.bell.notify_one();
     }
 
+    /// A statement has ended that may have changed the rights of anybody, and most likely has not: what it has run is not known. The
+    /// first one for a while counts when this returns, all that follow in [`UNSEEN_PAUSE`] at the end of that.
+    pub fn may_have_changed(&self) {
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        let begins = self.unseen.compare_exchange(unseen::NONE, unseen::BEGUN, order.0, order.1).is_ok();
+        if begins {
+            self.begin_changed_epoch();
+            self.unseen_bell.notify_one();
+        } else if self.unseen.swap(unseen::AGAIN, Ordering::AcqRel) == unseen::NONE {
+            // The pause has ended meanwhile.
+            self.unseen_bell.notify_one();
+        }
+    }
+
+    /// Begins the epochs that pauses put off, and one at the end of each pause, for replicas that have executed only then what the
+    /// primary has.
+    async fn pause_unseen(&self) {
+        loop {
+            self.unseen_bell.notified().await;
+            loop {
+                rt::sleep(UNSEEN_PAUSE).await;
+                let before = self.unseen.swap(unseen::BEGUN, Ordering::AcqRel);
+                self.begin_changed_epoch();
+                let order = (Ordering::AcqRel, Ordering::Acquire);
+                let is_quiet = before == unseen::BEGUN
+                    && self.unseen.compare_exchange(unseen::BEGUN, unseen::NONE, order.0, order.1).is_ok();
+                if is_quiet {
+                    break;
+                }
+            }
+        }
+    }
+
     /// The primary gives sessions that begin now other variables. It tells no replica of that, so that nothing has to be looked at later.
     /// The new epoch comes back.
     pub fn defaults_have_changed(&self) -> Epoch {
@@ -96,7 +147,11 @@ impl Rights {
 
     /// Lets no epoch last longer than `longest`: rights may change where the proxy does not see it.
     /// Ends when that cannot change any more.
-    pub async fn age(self: Arc<Self>, mut longest: rt::watch::Receiver<Duration>) {
+    pub async fn age(self: Arc<Self>, longest: rt::watch::Receiver<Duration>) {
+        rt::either(self.end_by_age(longest), self.pause_unseen()).await;
+    }
+
+    async fn end_by_age(&self, mut longest: rt::watch::Receiver<Duration>) {
         let mut echo: Option<Duration> = None;
         loop {
             let most = *longest.borrow_and_update();
@@ -174,6 +229,36 @@ mod tests {
                 assert!(begun.elapsed() < Duration::from_secs(10), "a replica may have executed it only now");
                 rt::sleep(Duration::from_millis(5)).await;
             }
+            ageing.abort();
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn what_may_have_changed_unseen_begins_an_epoch_once_in_a_pause() {
+        rt::block_on(async {
+            let rights = Arc::<Rights>::default();
+            let (_setting, set) = rt::watch::channel(Duration::from_hours(1));
+            let ageing = rt::spawn_local(rights.clone().age(set));
+            let begun = rt::now();
+            rights.may_have_changed();
+            assert_eq!(rights.of_all(), Epoch(1), "the first one counts at once");
+            for _ in 0..1000 {
+                rights.may_have_changed();
+            }
+            assert_eq!(rights.of_all(), Epoch(1), "the others are put off");
+            let until = async |epoch: u64| {
+                while rights.of_all() < Epoch(epoch) {
+                    assert!(begun.elapsed() < Duration::from_secs(20), "{epoch}");
+                    rt::sleep(Duration::from_millis(5)).await;
+                }
+                rights.unseen.load(Ordering::Acquire) == unseen::NONE
+            };
+            assert!(!until(2).await && begun.elapsed() >= UNSEEN_PAUSE, "all others, and a pause for these");
+            assert_eq!(rights.last_change(), 2, "kept answers end with it");
+            assert!(until(3).await && begun.elapsed() >= UNSEEN_PAUSE * 2, "for replicas");
+            rights.may_have_changed();
+            assert_eq!(rights.of_all(), Epoch(4), "at once again");
             ageing.abort();
         })
         .unwrap();

@@ -23,7 +23,7 @@ use delphinus_wire::{Capabilities, Frame, HEADER_LEN, put_packet};
 pub(crate) use beside::{Beside, Break};
 pub(crate) use cut::Cut;
 pub(crate) use cut_short::Ending;
-pub(crate) use input::{Input, Waited};
+pub(crate) use input::{HELD, Input, Waited};
 pub(crate) use relay::{Heard, Relayed};
 
 /// What the clients of one worker share.

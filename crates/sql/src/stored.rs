@@ -31,6 +31,10 @@ pub struct Hidden {
     pub executes: bool,
     /// Other rights or variables, from the next login on.
     pub rights: bool,
+    /// Some of its statements may not have run though it has ended well: it has branches, loops or handlers. Not a thing that it leaves.
+    pub branches: bool,
+    /// Nothing: it ends sessions, by ids that are the server's.
+    pub kills: bool,
     /// Anything: it runs texts that are not in its own, or nobody may read it.
     pub is_unknown: bool,
     /// User variables that it names: lower-case, without `@` and quotes.
@@ -46,16 +50,23 @@ const EACH: usize = 64;
 impl Hidden {
     /// True if there is nothing.
     pub fn is_empty(&self) -> bool {
-        self.facts() == [false; 5] && self.variables.is_empty()
+        self.facts() == [false; 6] && self.variables.is_empty()
     }
 
     /// Takes in what other code leaves; true if that is news.
     pub fn add(&mut self, other: &Self) -> bool {
-        let had = (self.facts(), self.variables.len());
+        self.add_with(other, other.kills)
+    }
+
+    /// The same, where it is known whether the other one `kills`.
+    fn add_with(&mut self, other: &Self, kills: bool) -> bool {
+        let had = (self.facts(), self.branches, self.variables.len());
         self.locks |= other.locks;
         self.next_transaction |= other.next_transaction;
         self.executes |= other.executes;
         self.rights |= other.rights;
+        self.branches |= other.branches;
+        self.kills |= kills;
         self.is_unknown |= other.is_unknown;
         for name in &other.variables {
             if !self.variables.contains(name) {
@@ -63,12 +74,17 @@ impl Hidden {
             }
         }
         self.limit();
-        had != (self.facts(), self.variables.len())
+        had != (self.facts(), self.branches, self.variables.len())
     }
 
     /// True if rights may be others now: also where it is not known what was run.
     pub fn may_change_rights(&self) -> bool {
         self.rights || self.executes || self.is_unknown
+    }
+
+    /// True if rights are others, where it has ended well.
+    pub fn has_changed_rights(&self) -> bool {
+        self.rights && !self.branches
     }
 
     /// Code that names very many variables may do anything: nobody writes it, and the names would have to be kept.
@@ -84,7 +100,7 @@ impl Hidden {
         self.variables.iter().map(|name| EACH + name.len()).sum()
     }
 
-    fn facts(&self) -> [bool; 5] {
-        [self.locks, self.next_transaction, self.executes, self.rights, self.is_unknown]
+    fn facts(&self) -> [bool; 6] {
+        [self.locks, self.next_transaction, self.executes, self.rights, self.kills, self.is_unknown]
     }
 }

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use delphinus_sandbox::Flavor;
 use delphinus_testkit as testkit;
 use delphinus_wire::compression::{Algorithm, Codec, CompressedLink, Side};
@@ -61,6 +61,13 @@ pub const ATTACKS: &[Attack] = &[
         clients: 2,
         few: 1,
         run: |arena, clients| prepares(&arena.stage, clients, (20, 15 * MIB)),
+    },
+    Attack {
+        name: "made_texts",
+        what: "`EXECUTE IMMEDIATE REPEAT('(', 16000000)`, or `PREPARE s FROM @b` of such a value, again and again",
+        clients: 20,
+        few: 10,
+        run: |arena, clients| made_texts(&arena.stage, clients),
     },
     Attack {
         name: "many_prepares",
@@ -249,6 +256,26 @@ fn prepares(stage: &Stage, clients: usize, (count, len): (usize, usize)) -> Resu
         }
         Ok(())
     })
+}
+
+/// The server makes the texts, and refuses them.
+fn made_texts(stage: &Stage, clients: usize) -> Result<Held> {
+    let large = "REPEAT('(', 16000000)";
+    let (set, prepare) = (format!("SET @b = {large}"), "PREPARE s FROM @b".to_owned());
+    let texts = if stage.cluster.flavor == Flavor::MariaDb {
+        vec![format!("EXECUTE IMMEDIATE {large}"), set, prepare]
+    } else {
+        vec![set, prepare]
+    };
+    let mut sessions: Vec<_> = (0..clients).map(|_| session(stage)).collect::<Result<_>>()?;
+    thread::scope(|scope| {
+        let working: Vec<_> = sessions
+            .iter_mut()
+            .map(|client| scope.spawn(|| texts.iter().try_for_each(|text| ask(client, text))))
+            .collect();
+        working.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| bail!("a client has panicked")))
+    })?;
+    Ok(sessions.into_iter().map(|client| -> Box<dyn Any> { Box::new(client) }).collect())
 }
 
 fn sql_prepares(stage: &Stage, clients: usize) -> Result<Held> {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_e2e::{Address, Client, ConfigFile, Login, ServerError, Stage, eventually, until};
 
-use super::{NOTICE, create, log_in, logins, on_primary};
+use super::{NOTICE, create, log_in, logins, on_primary, unseen};
 
 /// The user whose rights change; the proxy has its password in the file, so that only connections ask the server.
 pub(super) const RITA: (&str, &str) = ("rita", "ritapw");
@@ -303,7 +303,13 @@ pub(super) fn what_changes_nothing_costs_nothing(stage: &Stage) {
     let idle = connects(&mut || (0..40).for_each(|_| assert_eq!(locking(at), 0)));
     assert_eq!(idle, 0, "logins share connections");
     let mut other = log_in(at, "app2", "app2pw").unwrap();
+    unseen::make_closed(&mut admin(at));
     let refused = connects(&mut || {
+        let mut caller = log_in(at, "app2", "app2pw").unwrap();
+        assert_eq!(caller.error("CALL closed.grants()").unwrap().code, 1370);
+        if !stage.cluster.flavor.is_mysql() {
+            caller.query("EXECUTE IMMEDIATE CONCAT('DO', ' 1')").unwrap();
+        }
         for sql in [
             "ALTER USER rita@'%' ACCOUNT LOCK",
             "DROP USER rita@'%'",

@@ -20,7 +20,7 @@ use crate::client_error::{ProxyError, Steered};
 use crate::explain::{as_answer, asked_about, explained, may_explain};
 use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, with_kind};
 use crate::fresh::Token;
-use crate::io::{Client, Input};
+use crate::io::{Client, HELD, Input};
 use crate::needs::{is_about_insert_id, is_ordinary, pinning};
 use crate::rescue::{Tries, take_bound};
 use crate::run::{Carried, Job};
@@ -99,6 +99,12 @@ impl Special<'_> {
     }
 }
 
+/// Asks for the value of an expression, as long as a text may be that is read; no row for a longer one, and for NULL. Without a table:
+/// MariaDB keeps the list of warnings then. It is computed twice, which nobody notices of one that does nothing else.
+fn question_of_value(expression: &str) -> String {
+    format!("SELECT ({expression}) WHERE LENGTH({expression}) <= {HELD} LIMIT 1")
+}
+
 /// Puts another text in the place of the client's, from which it differs in no name.
 fn replace_text(client: &mut Client, input: Input, text: &[u8]) -> Result<Input, ProxyError> {
     let mut payload = vec![delphinus_wire::command::Code::Query as u8];
@@ -131,7 +137,10 @@ impl Session {
         }
         if statement.effects.intersects(RUNS_TEXTS) {
             let killed = match self.texts_run(&statement, &sql).await {
-                Ok(texts) => kill::by_texts(&texts, &statement, text.lex),
+                Ok(texts) => {
+                    let uncovered = self.uncover_texts(&texts, &statement, text.lex).await;
+                    uncovered.and_then(|()| kill::by_texts(&texts, &statement, text.lex))
+                }
                 Err(error) => Err(error),
             };
             match killed {
@@ -290,13 +299,21 @@ impl Session {
             TextsRun::Known(texts) => Ok(texts),
             TextsRun::MadeBy(expression) => {
                 let made = self.value_of(statement, &expression).await?;
-                Ok(Rc::new(vec![made.map(|made| with_kind(made, text.lex))]))
+                if made.is_none() {
+                    check_spelled_kill(statement, sql, &mut self.state)?;
+                }
+                let texts = Rc::new(vec![made.map(|made| with_kind(made, text.lex))]);
+                if statement.class == Class::Execute {
+                    let user = &self.held.identity.user;
+                    self.noted.note_executed(texts.clone(), (statement, &text), &self.state, user);
+                }
+                Ok(texts)
             }
             TextsRun::Spelled => check_spelled_kill(statement, sql, &mut self.state).map(|()| Rc::default()),
         }
     }
 
-    /// What the server makes of an expression, if it can.
+    /// What the server makes of an expression, if it can, and if that is not longer than a command may be that is held.
     async fn value_of(
         &mut self,
         statement: &Statement,
@@ -305,7 +322,7 @@ impl Session {
         let mut tries = Tries::new(&self.worker.outlook);
         tries.begin();
         let mut checkout = self.route().choose(statement, &mut tries).await?;
-        match checkout.query(&format!("SELECT {expression} LIMIT 1")).await {
+        match checkout.query(&question_of_value(expression)).await {
             Ok(answer) => {
                 self.held.keep_or_give_back(checkout, &mut self.state);
                 let value = answer.rows.into_iter().next().and_then(|row| row.into_iter().next()?);

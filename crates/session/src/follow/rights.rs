@@ -4,13 +4,16 @@
 //! Owns: which statements these are, whose rights they change, and whether one that has failed may have done so. The new epoch begins
 //! before the client knows of the change.
 
+use std::rc::Rc;
+
 use delphinus_clients::Users;
 use delphinus_pool::{Epoch, Keys};
-use delphinus_sql::{Body, Class, Effects, SqlText, Statement, rights_changed};
-use delphinus_state::Executed;
+use delphinus_sql::{Body, Class, Effects, SqlText, Statement, classify, rights_changed, split};
+use delphinus_state::{Executed, Response};
 use delphinus_wire::error_code;
 
 use super::noted::Noted;
+use super::texts::TextExecuted;
 use crate::state::Wanted;
 
 /// What a statement has that may change rights, or what sessions begin with: by its own text, or by one that is elsewhere or unknown.
@@ -48,21 +51,34 @@ const SET_NOTHING: [u16; 7] = [
     error_code::ER_INCORRECT_GLOBAL_LOCAL_VAR,
 ];
 
-/// Whose rights may change.
+/// Whose rights may change: a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// Nobody's: sessions that begin later have other variables, by SET GLOBAL.
-    Defaults,
-    /// Those of the session's own user.
-    Own,
-    /// Anybody's.
-    Anybody,
-}
+struct Whose(u8);
 
 impl Whose {
-    /// Of what changes both.
+    const NOBODY: Self = Self(0);
+    /// Nobody's: sessions that begin later have other variables, by SET GLOBAL.
+    const DEFAULTS: Self = Self(1);
+    /// Those of the session's own user.
+    const OWN: Self = Self(2);
+    /// Anybody's.
+    const ANYBODY: Self = Self(4);
+    /// Anybody's, by something that is not known, or of which it is not known that it was done. Everybody can run such: it costs the
+    /// others no password, and no more connections however often it is run.
+    const UNSEEN: Self = Self(8);
+
     fn and(self, other: Self) -> Self {
-        if self == other { self } else { Self::Anybody }
+        Self(self.0 | other.0)
+    }
+
+    fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The same where it is not known whether it was done.
+    fn doubtful(self) -> Self {
+        let own = Self(self.0 & Self::OWN.0);
+        if own == self { own } else { own.and(Self::UNSEEN) }
     }
 }
 
@@ -74,8 +90,19 @@ enum Counts {
     UnlessRefused,
     /// The same of one SET, which has more such errors.
     UnlessNotSet,
+    /// It is a CALL that its user had no right to.
+    UnlessMayNotCall,
     /// It was several statements: the first one cannot change anything.
     IfSeveral,
+}
+
+/// When it is known that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sure {
+    /// Whenever it counts: who gets another error may do such things.
+    Always,
+    /// When all of it has ended well.
+    IfDone,
 }
 
 /// The command that runs may change rights.
@@ -83,10 +110,20 @@ enum Counts {
 pub(super) struct MayChange {
     whose: Whose,
     counts: Counts,
-    /// The client is told of parts before the whole has run.
-    tells_parts: bool,
+    sure: Sure,
+    /// The client is told of parts before the whole has run: what may have changed with the first one.
+    first_part: Option<Whose>,
     pub(super) is_sent: bool,
 }
+
+/// It is not known what runs.
+const UNKNOWN: MayChange = MayChange {
+    whose: Whose::UNSEEN,
+    counts: Counts::Always,
+    sure: Sure::IfDone,
+    first_part: None,
+    is_sent: false,
+};
 
 impl Noted {
     /// Takes in that a statement is about to run which may change rights. `sql` is empty where it is not known to its end; `user` runs
@@ -96,6 +133,18 @@ impl Noted {
         self.rights = self.may_change(statement, &SqlText::new(sql, state.lex()), state, user);
     }
 
+    /// Takes in what the text is that an EXECUTE runs, which was not known before.
+    pub(crate) fn note_executed(
+        &mut self,
+        texts: Rc<Vec<TextExecuted>>,
+        (statement, text): (&Statement, &SqlText<'_>),
+        state: &Wanted,
+        user: &str,
+    ) {
+        self.executed = Some(texts);
+        self.rights = self.may_change(statement, text, state, user);
+    }
+
     fn may_change(
         &mut self,
         statement: &Statement,
@@ -103,33 +152,29 @@ impl Noted {
         state: &Wanted,
         user: &str,
     ) -> Option<MayChange> {
-        let tells_parts = statement.class == Class::Multi;
-        let unknown =
-            MayChange { whose: Whose::Anybody, counts: Counts::Always, tells_parts, is_sent: false };
         if text.sql.is_empty() {
             let is_safe = !statement.effects.intersects(AT_RISK.without(Effects::UNKNOWN))
                 && !matches!(statement.class, Class::Unknown | Class::Multi);
-            return Some(MayChange {
-                counts: if is_safe { Counts::IfSeveral } else { Counts::Always },
-                ..unknown
-            });
+            let counts = if is_safe { Counts::IfSeveral } else { Counts::Always };
+            let first_part = (statement.class == Class::Multi).then_some(Whose::UNSEEN);
+            return Some(MayChange { counts, first_part, ..UNKNOWN });
         }
         if statement.class != Class::Execute {
-            let whose = whose(statement, text, user)?;
-            return Some(MayChange { whose, counts: counts(statement), ..unknown });
+            return by_text(statement, text, user);
         }
         let texts = self.texts_executed(statement, text, state);
         if texts.is_empty() && !state.pins.is_empty() {
             // It is one that a routine has prepared, or none.
-            return Some(unknown);
+            return Some(UNKNOWN);
         }
         let mut found: Option<MayChange> = None;
         for executed in &*texts {
-            let Some((sql, ran)) = executed else { return Some(unknown) };
-            let Some(whose) = whose(ran, &SqlText::new(sql.as_bytes(), text.lex), user) else { continue };
-            let counts = if found.is_none() { counts(ran) } else { Counts::Always };
-            let whose = found.map_or(whose, |before| before.whose.and(whose));
-            found = Some(MayChange { whose, counts, ..unknown });
+            let Some((sql, ran)) = executed else { return Some(UNKNOWN) };
+            let Some(one) = by_text(ran, &SqlText::new(sql.as_bytes(), text.lex), user) else { continue };
+            found = Some(match found {
+                None => MayChange { first_part: None, ..one },
+                Some(before) => MayChange { whose: before.whose.and(one.whose), ..UNKNOWN },
+            });
         }
         found
     }
@@ -143,36 +188,54 @@ impl Noted {
         users: &Users,
     ) -> Option<Epoch> {
         let noted = self.rights.take();
-        let by_code = executed.statement.class == Class::Execute && executed.hidden.may_change_rights();
-        let whose = match noted {
-            _ if by_code => Whose::Anybody,
-            Some(noted) if noted.may_have(executed) => noted.whose,
-            _ => return None,
-        };
-        let epoch = have_changed(whose, keys, users)?;
-        (!noted?.tells_parts).then_some(epoch)
+        let found = noted.map_or(Whose::NOBODY, |noted| noted.have_changed(executed));
+        let epoch = have_changed(found.and(changed_by_code(executed)), keys, users)?;
+        noted?.first_part.is_none().then_some(epoch)
     }
 
     /// The command has ended; how, is not known of one that was sent and not settled.
     pub(super) fn end_rights(&mut self, keys: &Keys, users: &Users) {
         if let Some(MayChange { is_sent: true, whose, .. }) = self.rights.take() {
-            have_changed(whose, keys, users);
+            have_changed(whose.doubtful(), keys, users);
         }
     }
+}
+
+/// What a text of `user` may change, if anything.
+fn by_text(statement: &Statement, text: &SqlText<'_>, user: &str) -> Option<MayChange> {
+    let SqlText { sql, lex, .. } = *text;
+    let whose = whose(statement, text, user)?;
+    let (counts, is_multi) = (counts(statement), statement.class == Class::Multi);
+    let is_whole = is_multi || statement.effects.intersects(RUNS_MORE) || statement.class == Class::Unknown;
+    let sure = if is_whole { Sure::IfDone } else { Sure::Always };
+    let first_part = is_multi.then(|| {
+        let first = split(sql, lex).next().map(|first| classify(&sql[first], lex));
+        let changes = Effects::CHANGES_RIGHTS.union(Effects::SETS_GLOBAL_VARS);
+        let does = first.is_some_and(|one| one.class != Class::Unknown && one.effects.intersects(changes));
+        if does { whose } else { whose.doubtful() }
+    });
+    Some(MayChange { whose, counts, sure, first_part, is_sent: false })
 }
 
 /// Whose rights a text of `user` changes, if it may change any.
 fn whose(statement: &Statement, text: &SqlText<'_>, user: &str) -> Option<Whose> {
     let SqlText { sql, lex, .. } = *text;
     let effects = statement.effects;
+    let changes = effects.contains(Effects::CHANGES_RIGHTS);
+    if changes && statement.class == Class::Call {
+        // What the code does is looked at when it has run.
+        return Some(Whose::UNSEEN);
+    }
     // What is not recognised, or has a body: its words tell.
     let is_obscure = statement.class == Class::Unknown
         || statement.class == Class::Multi && effects.intersects(RUNS_MORE.union(Effects::UNKNOWN));
-    let changes = effects.contains(Effects::CHANGES_RIGHTS);
-    if is_obscure && (changes || Body::read(sql, lex).may_change_rights()) {
-        return Some(Whose::Anybody);
+    if is_obscure {
+        let body = Body::read(sql, lex);
+        if changes || body.may_change_rights() {
+            return Some(if body.has_changed_rights() { Whose::ANYBODY } else { Whose::UNSEEN });
+        }
     }
-    let defaults = effects.contains(Effects::SETS_GLOBAL_VARS).then_some(Whose::Defaults);
+    let defaults = effects.contains(Effects::SETS_GLOBAL_VARS).then_some(Whose::DEFAULTS);
     if !changes {
         return defaults;
     }
@@ -181,16 +244,45 @@ fn whose(statement: &Statement, text: &SqlText<'_>, user: &str) -> Option<Whose>
         && !changed.anybody
         && !effects.intersects(RUNS_MORE)
         && changed.named.iter().all(|name| name == user);
-    let whose = if is_own { Whose::Own } else { Whose::Anybody };
+    let whose = if is_own { Whose::OWN } else { Whose::ANYBODY };
     Some(defaults.map_or(whose, |defaults| defaults.and(whose)))
 }
 
-/// Takes in that rights have changed. Of one that changes only what logins begin with, the epoch that it has begun.
+/// What the code has changed that CALL has run, by itself or in EXECUTE.
+fn changed_by_code(executed: &Executed<'_>) -> Whose {
+    let Executed { statement, response, hidden, .. } = executed;
+    if !matches!(statement.class, Class::Call | Class::Execute) || may_not_call(response) {
+        return Whose::NOBODY;
+    }
+    if hidden.has_changed_rights() && response.is_ok() {
+        // Its user may run code that does that.
+        return Whose::ANYBODY;
+    }
+    if hidden.may_change_rights() { Whose::UNSEEN } else { Whose::NOBODY }
+}
+
+/// The user has no right to run what it has called.
+fn may_not_call(response: &Response) -> bool {
+    response.error == Some(error_code::ER_PROCACCESS_DENIED_ERROR) && response.status.is_none()
+}
+
+/// Takes in that rights have changed. Of what changes only what logins begin with, the epoch that it has begun.
 fn have_changed(whose: Whose, keys: &Keys, users: &Users) -> Option<Epoch> {
-    match whose {
-        Whose::Defaults => return Some(users.rights().defaults_have_changed()),
-        Whose::Own => keys.have_changed(),
-        Whose::Anybody => users.accounts_changed(),
+    if whose == Whose::DEFAULTS {
+        return Some(users.rights().defaults_have_changed());
+    }
+    if whose.has(Whose::ANYBODY) {
+        users.accounts_changed();
+        return None;
+    }
+    if whose.has(Whose::OWN) {
+        keys.have_changed();
+    }
+    if whose.has(Whose::DEFAULTS) {
+        users.rights().defaults_have_changed();
+    }
+    if whose.has(Whose::UNSEEN) {
+        users.rights().may_have_changed();
     }
     None
 }
@@ -198,8 +290,17 @@ fn have_changed(whose: Whose, keys: &Keys, users: &Users) -> Option<Epoch> {
 impl MayChange {
     /// A part of the answer is about to reach the client: of a text of several statements, some have run.
     pub(super) fn answer_begins(self, keys: &Keys, users: &Users) {
-        if self.tells_parts {
-            have_changed(self.whose, keys, users);
+        if let Some(whose) = self.first_part {
+            have_changed(whose, keys, users);
+        }
+    }
+
+    /// What has changed, by the answer.
+    fn have_changed(self, executed: &Executed<'_>) -> Whose {
+        match self.sure {
+            _ if !self.may_have(executed) => Whose::NOBODY,
+            Sure::IfDone if !executed.response.is_ok() => self.whose.doubtful(),
+            _ => self.whose,
         }
     }
 
@@ -209,6 +310,7 @@ impl MayChange {
         match self.counts {
             Counts::Always => true,
             Counts::IfSeveral => response.are_several,
+            Counts::UnlessMayNotCall => !may_not_call(response),
             Counts::UnlessRefused | Counts::UnlessNotSet => {
                 let is_set = self.counts == Counts::UnlessNotSet;
                 let is_refusal =
@@ -222,6 +324,7 @@ impl MayChange {
 
 fn counts(statement: &Statement) -> Counts {
     match statement.class {
+        Class::Call => Counts::UnlessMayNotCall,
         _ if statement.effects.intersects(RUNS_MORE) => Counts::Always,
         Class::Set => Counts::UnlessNotSet,
         _ => Counts::UnlessRefused,
@@ -230,48 +333,104 @@ fn counts(statement: &Statement) -> Counts {
 
 #[cfg(test)]
 mod tests {
-    use delphinus_sql::{Hidden, LexOptions, SqlText, classify};
-    use delphinus_state::Response;
+    use delphinus_sql::{Flavor, Hidden, LexOptions};
     use delphinus_wire::response::Status;
 
     use super::*;
 
-    /// True if `sql` counts as a change, after this error.
-    fn counts_after(sql: &str, error: Option<u16>, status: Option<Status>) -> bool {
-        let statement = classify(sql.as_bytes(), LexOptions::default());
-        let noted = MayChange {
-            whose: Whose::Anybody,
-            counts: counts(&statement),
-            tells_parts: false,
-            is_sent: true,
+    /// What `sql` has changed, after this error; by these words of code where it calls.
+    fn changed_by(sql: &str, error: Option<u16>, status: Option<Status>, code: &str) -> Whose {
+        let lex = LexOptions { flavor: Flavor::MariaDb, ..LexOptions::default() };
+        let mut statement = classify(sql.as_bytes(), lex);
+        let has = |word: &str| code.contains(word);
+        let hidden = Hidden {
+            rights: has("GRANT"),
+            branches: has("IF"),
+            is_unknown: has("PREPARE"),
+            ..Hidden::default()
         };
-        let (response, hidden) = (Response { error, status, ..Response::default() }, Hidden::default());
-        let (lex, now) = (LexOptions::default(), delphinus_net::rt::now());
-        let statement = &statement;
-        let text = &SqlText::new(sql.as_bytes(), lex);
-        let executed = Executed { statement, text, response: &response, hidden: &hidden, now };
-        noted.may_have(&executed)
+        if statement.class == Class::Call && hidden.may_change_rights() {
+            statement.effects |= Effects::CHANGES_RIGHTS;
+        }
+        let (text, now) = (SqlText::new(sql.as_bytes(), lex), delphinus_net::rt::now());
+        let response = Response { error, status, ..Response::default() };
+        let executed =
+            Executed { statement: &statement, text: &text, response: &response, hidden: &hidden, now };
+        let noted = by_text(&statement, &text, "me");
+        noted.map_or(Whose::NOBODY, |noted| noted.have_changed(&executed)).and(changed_by_code(&executed))
     }
+
+    fn after(sql: &str, error: Option<u16>, status: Option<Status>) -> Whose {
+        changed_by(sql, error, status, "")
+    }
+
+    const OK: Option<Status> = Some(Status::AUTOCOMMIT);
 
     #[test]
     fn an_error_that_proves_that_nothing_was_done_does_not_count() {
-        let (drop, two, call) = ("DROP USER a, b", "DROP USER a; DROP USER b", "CALL p()");
-        assert!(counts_after(drop, None, Some(Status::AUTOCOMMIT)));
+        let (drop, two) = ("DROP USER a, b", "DROP USER a; DROP USER b");
+        assert_eq!(after(drop, None, OK), Whose::ANYBODY);
         for code in [1044, 1045, 1064, 1142, 1227] {
-            assert!(!counts_after(drop, Some(code), None), "{code}");
-            assert!(!counts_after(two, Some(code), None), "the first one has failed: {code}");
-            assert!(counts_after(two, Some(code), Some(Status::MORE_RESULTS)), "the second one: {code}");
-            assert!(counts_after(call, Some(code), None), "what it did before is not known: {code}");
+            assert_eq!(after(drop, Some(code), None), Whose::NOBODY, "{code}");
+            assert_eq!(after(two, Some(code), None), Whose::NOBODY, "the first one has failed: {code}");
+            let second = after(two, Some(code), Some(Status::MORE_RESULTS));
+            assert_eq!(second, Whose::UNSEEN, "the second one: {code}");
+            let call = changed_by("CALL p()", Some(code), None, "GRANT");
+            assert_eq!(call, Whose::UNSEEN, "what it did before is not known: {code}");
         }
         for code in [1396, 1317, 1205, 1290, 1133] {
-            assert!(counts_after(drop, Some(code), None), "{code}");
+            assert_eq!(after(drop, Some(code), None), Whose::ANYBODY, "{code}");
         }
         let (set, two) = ("SET GLOBAL sql_mode = 'x'", "SET GLOBAL a = 1; SET GLOBAL b = 1");
         for code in [1193, 1227, 1228, 1229, 1230, 1231, 1232, 1238] {
-            assert!(!counts_after(set, Some(code), None), "{code}");
-            assert!(counts_after("SET GLOBAL a = f()", Some(code), None), "{code}");
-            assert!(counts_after(two, Some(code), Some(Status::MORE_RESULTS)), "{code}");
+            assert_eq!(after(set, Some(code), None), Whose::NOBODY, "{code}");
+            assert_eq!(after("SET GLOBAL a = f()", Some(code), None), Whose::UNSEEN, "{code}");
+            assert_eq!(after(two, Some(code), Some(Status::MORE_RESULTS)), Whose::UNSEEN, "{code}");
         }
-        assert!(counts_after(set, None, Some(Status::AUTOCOMMIT)) && counts_after(set, Some(1205), None));
+        assert_eq!(after(set, None, OK), Whose::DEFAULTS);
+        assert_eq!(after(set, Some(1205), None), Whose::DEFAULTS);
+    }
+
+    /// What everybody can run, without any right, and end well.
+    #[test]
+    fn what_may_not_have_been_done_costs_nobody_a_password() {
+        for sql in [
+            "BEGIN NOT ATOMIC IF 0 THEN DROP USER a; END IF; END",
+            "BEGIN NOT ATOMIC WHILE 0 DO DROP USER a; END WHILE; END",
+            "BEGIN NOT ATOMIC FOR i IN 1..0 DO DROP USER a; END FOR; END",
+            "BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR SQLEXCEPTION DO 0; DROP USER a; END",
+            "IF 0 THEN GRANT ALL ON *.* TO a; END IF",
+            "BEGIN NOT ATOMIC EXECUTE IMMEDIATE 'DO 1'; END",
+            "DO 1; EXECUTE IMMEDIATE 'DO 1'",
+        ] {
+            assert_eq!(after(sql, None, OK), Whose::UNSEEN, "{sql}");
+        }
+        assert_eq!(after("BEGIN NOT ATOMIC DROP USER IF EXISTS a; END", None, OK), Whose::ANYBODY);
+        assert_eq!(after("BEGIN NOT ATOMIC DROP USER a; END", Some(1227), None), Whose::UNSEEN);
+        assert_eq!(after("DO 1; DROP USER a", Some(1227), Some(Status::MORE_RESULTS)), Whose::UNSEEN);
+        for (code, whose) in [
+            ("GRANT", Whose::ANYBODY),
+            ("IF GRANT", Whose::UNSEEN),
+            ("PREPARE", Whose::UNSEEN),
+            ("IF", Whose::NOBODY),
+        ] {
+            let call = |error, status| changed_by("CALL p()", error, status, code);
+            assert!(call(None, OK).has(whose) || whose == Whose::NOBODY && call(None, OK) == whose, "{code}");
+            assert_eq!(call(None, OK).has(Whose::ANYBODY), whose == Whose::ANYBODY, "{code}");
+            assert_eq!(call(Some(1370), None), Whose::NOBODY, "it may not be called: {code}");
+        }
+    }
+
+    #[test]
+    fn the_first_part_of_an_answer_tells_of_the_first_statement() {
+        let first = |sql: &str| {
+            let lex = LexOptions::default();
+            let found = by_text(&classify(sql.as_bytes(), lex), &SqlText::new(sql.as_bytes(), lex), "me");
+            found.unwrap().first_part
+        };
+        assert_eq!(first("DROP USER a; DO 1"), Some(Whose::ANYBODY));
+        assert_eq!(first("DO 1; DROP USER a"), Some(Whose::UNSEEN));
+        assert_eq!(first("DO 1; SET GLOBAL a = 1"), Some(Whose::UNSEEN));
+        assert_eq!(first("DROP USER a"), None);
     }
 }

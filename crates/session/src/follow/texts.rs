@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use delphinus_sql::{
-    Class, Effects, LexOptions, SqlText, Statement, classify, dynamic_expression, immediate_from,
+    Class, Effects, LexOptions, SqlText, Statement, Uses, classify, dynamic_expression, immediate_from,
     prepared_from,
 };
 use delphinus_state::text_of;
@@ -70,13 +70,16 @@ impl Noted {
         match expression.and_then(|expression| std::str::from_utf8(expression).ok()) {
             // What was prepared of an unknown text was looked at then.
             None => TextsRun::Known(known),
-            Some(expression) if statement.effects.without(RUNS_TEXTS.union(Effects::UNKNOWN)).is_empty() => {
-                TextsRun::MadeBy(expression.to_owned())
-            }
-            // It does more than to make a text, and not twice.
+            Some(expression) if only_makes_a_text(statement) => TextsRun::MadeBy(expression.to_owned()),
             Some(_) => TextsRun::Spelled,
         }
     }
+}
+
+/// True if the expression may be computed twice: it does no more than to make a text, and that is the same each time.
+fn only_makes_a_text(statement: &Statement) -> bool {
+    statement.effects.without(RUNS_TEXTS.union(Effects::UNKNOWN)).is_empty()
+        && !statement.uses.intersects(Uses::SEQUENCES.union(Uses::VOLATILE))
 }
 
 fn find_executed(statement: &Statement, text: &SqlText<'_>, state: &Wanted) -> Vec<Option<String>> {
@@ -99,4 +102,31 @@ fn find_executed(statement: &Statement, text: &SqlText<'_>, state: &Wanted) -> V
 pub(crate) fn with_kind(text: String, lex: LexOptions) -> (String, Statement) {
     let statement = classify(text.as_bytes(), lex);
     (text, statement)
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::Flavor;
+
+    use super::*;
+
+    #[test]
+    fn what_does_more_than_to_make_a_text_is_not_computed_twice() {
+        let lex = LexOptions { flavor: Flavor::MariaDb, server_version: 101_119, ..LexOptions::default() };
+        let only = |sql: &str| only_makes_a_text(&classify(sql.as_bytes(), lex));
+        for sql in ["EXECUTE IMMEDIATE CONCAT('DO', ' 1')", "PREPARE s FROM CONCAT(@a, UPPER('x'))"] {
+            assert!(only(sql), "{sql}");
+        }
+        for sql in [
+            "EXECUTE IMMEDIATE CONCAT('DO ', NEXTVAL(s))",
+            "EXECUTE IMMEDIATE CONCAT('DO ', NEXT VALUE FOR s)",
+            "EXECUTE IMMEDIATE CONCAT('DO ', SLEEP(1))",
+            "EXECUTE IMMEDIATE IF(RAND() < 0.5, 'DO 1', 'KILL 5')",
+            "PREPARE s FROM CONCAT('DO ', NOW(6))",
+            "EXECUTE IMMEDIATE CONCAT('DO ', @a := 1)",
+            "EXECUTE IMMEDIATE CONCAT('DO ', f())",
+        ] {
+            assert!(!only(sql), "{sql}");
+        }
+    }
 }

@@ -33,10 +33,17 @@ pub struct Body {
 impl Body {
     /// Reads the text of a body, as it is read by the server.
     pub fn read(text: &[u8], options: LexOptions) -> Self {
+        Self::read_sure(text, options, text.len())
+    }
+
+    /// The same where a literal may be taken for code behind `sure`.
+    fn read_sure(text: &[u8], options: LexOptions, sure: usize) -> Self {
         let mut body = Self { own: Hidden::default(), words: BTreeSet::new(), calls: BTreeSet::new() };
         let mut lexer = Lexer::new(text, options);
         let (mut before, mut last): (&[u8], Option<(u64, Token)>) = (b"", None);
         let mut earlier: &[u8] = b"";
+        // Behind CALL, which needs no parenthesis.
+        let mut is_called = false;
         loop {
             let token = lexer.next_token();
             let word = token.is_name().then(|| word(token, text, options));
@@ -59,11 +66,17 @@ impl Body {
                 }
                 _ if token.is_name() => {
                     let word = &text[token.start..token.end];
+                    body.calls.extend(name.filter(|_| is_called));
+                    let is_kill = token.is(TokenKind::Word) && word.eq_ignore_ascii_case(b"kill");
+                    body.own.kills |= is_kill && is_statement(before, token.start < sure);
                     note_word(&mut body.own, word, before);
                     note_scope(&mut body.own, word, if before == b"@@" { earlier } else { before });
                 }
                 _ => {}
             }
+            let is_call =
+                token.is(TokenKind::Word) && text[token.start..token.end].eq_ignore_ascii_case(b"call");
+            is_called = is_call || is_called && (token.is_name() || token.is(TokenKind::Dot));
             body.words.extend(name);
             let named = name.map(|name| (name, token));
             (earlier, before, last) = (before, &text[token.start..token.end], named);
@@ -76,8 +89,8 @@ impl Body {
     /// Reads a text whose literals have lost their escapes, as MySQL shows those of routines and triggers: `'don''t'` is `'don't'`. From
     /// the first quote on, anything may be code.
     pub fn read_unescaped(text: &[u8], options: LexOptions) -> Self {
-        let mut body = Self::read(text, options);
         let quote = text.iter().position(|byte| matches!(byte, b'\'' | b'"'));
+        let mut body = Self::read_sure(text, options, quote.unwrap_or(text.len()));
         if let Some(at) = quote {
             body.add_any_words(&text[at..]);
             body.own.limit();
@@ -99,6 +112,12 @@ impl Body {
             // `@'a'` is a variable, or the end of a literal.
             self.own.is_unknown |= [&b"@'"[..], b"@\"", b"@`"].iter().any(|quoted| gap.ends_with(quoted));
             let word_before = before;
+            let is_kill = found.eq_ignore_ascii_case(b"kill");
+            self.own.kills |= is_kill
+                && match gap.trim_ascii() {
+                    b"" => is_statement(before, false),
+                    gap => gap.ends_with(b";") || gap.ends_with(b":"),
+                };
             for (part, word) in found.split(|byte| *byte == b'.').enumerate() {
                 let before = match part {
                     0 if gap.ends_with(b"@@") => b"@@",
@@ -116,6 +135,11 @@ impl Body {
     /// True if what is done by this text itself may change rights.
     pub fn may_change_rights(&self) -> bool {
         self.own.may_change_rights()
+    }
+
+    /// True if it has, where this text has ended well.
+    pub fn has_changed_rights(&self) -> bool {
+        self.own.has_changed_rights()
     }
 
     /// What it takes while a catalogue is made, in bytes.
@@ -141,6 +165,16 @@ impl Body {
     }
 }
 
+/// What stands before a statement in a body.
+const BEFORE_STATEMENTS: [&[u8]; 9] =
+    [b"", b";", b":", b"begin", b"then", b"else", b"do", b"loop", b"repeat"];
+
+/// True if a word that is reserved, behind this one, is a statement: it can be nothing else where it is `sure` that it is code.
+fn is_statement(before: &[u8], sure: bool) -> bool {
+    let is_name = matches!(before, b"." | b"@" | b"@@");
+    !is_name && (sure || BEFORE_STATEMENTS.iter().any(|one| before.eq_ignore_ascii_case(one)))
+}
+
 /// Without a word for the scope, `@@` and one of these is about the next transaction only.
 const NEXT_TRANSACTION: [&[u8]; 4] =
     [b"transaction_isolation", b"transaction_read_only", b"tx_isolation", b"tx_read_only"];
@@ -148,11 +182,19 @@ const NEXT_TRANSACTION: [&[u8]; 4] =
 /// What is done to accounts; `DROP USER IF EXISTS`, `CREATE OR REPLACE USER`, `SET DEFAULT ROLE`.
 const TO_ACCOUNTS: [&[u8]; 7] = [b"create", b"alter", b"drop", b"rename", b"exists", b"replace", b"default"];
 
+/// Words of what runs a statement only under a condition, again and again, or goes on after an error. Every `IF` and every `CASE` has
+/// `THEN`; `IF EXISTS` has not.
+const BRANCHES: [&[u8]; 9] =
+    [b"then", b"loop", b"while", b"repeat", b"until", b"handler", b"goto", b"leave", b"return"];
+
 fn note_word(own: &mut Hidden, word: &[u8], before: &[u8]) {
     let is_one_of = |words: &[&[u8]]| words.iter().any(|one| word.eq_ignore_ascii_case(one));
     let is_set = before.eq_ignore_ascii_case(b"set");
     own.locks |= is_one_of(&[b"get_lock"]);
     own.executes |= is_one_of(&[b"execute"]);
+    // `FOR i IN 1..0 DO .. END FOR`
+    let ends_for = before.eq_ignore_ascii_case(b"end") && is_one_of(&[b"for"]);
+    own.branches |= ends_for || is_one_of(&BRANCHES);
     let is_done_to = TO_ACCOUNTS.iter().any(|one| before.eq_ignore_ascii_case(one));
     own.rights |= is_one_of(&[b"grant", b"revoke"])
         || is_done_to && is_one_of(&[b"user", b"role"])
