@@ -4,7 +4,7 @@
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::number_of_text;
-use delphinus_sql::{Class, Effects, Statement, Why};
+use delphinus_sql::{Effects, Statement, Why};
 use delphinus_state::{Ages, PinReason, Response, Shape};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::{Layer, Status};
@@ -289,11 +289,12 @@ impl Session {
     }
 }
 
-/// True for what may make a server ask the client for a file, as far as that is known.
+/// True for what may make a server ask the client for a file, as far as that is known. Of several statements each counts, and no other
+/// text does: a server that is not what it seems would read what it likes from the client's machine.
 #[inline]
-fn may_ask_for_file(statement: &Statement) -> bool {
+pub(crate) fn may_ask_for_file(statement: &Statement) -> bool {
     let may = Effects::LOCAL_INFILE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
-    statement.effects.intersects(may) || statement.class == Class::Multi || statement.why == Why::Unclassified
+    statement.effects.intersects(may) || statement.why == Why::Unclassified
 }
 
 #[cfg(test)]
@@ -311,6 +312,9 @@ mod tests {
             ("/*! LOAD DATA LOCAL */ INFILE 'x' INTO TABLE t", true),
             ("SET STATEMENT max_statement_time = 1 FOR LOAD DATA LOCAL INFILE 'x' INTO TABLE t", true),
             ("SELECT 1; LOAD DATA LOCAL INFILE 'x' INTO TABLE t", true),
+            ("LOAD DATA LOCAL INFILE 'x' INTO TABLE t; SELECT 1", true),
+            ("SELECT 1; EXECUTE s; SELECT 2", true),
+            ("SELECT 1; NEW THING OF NEXT YEAR", true),
             ("EXECUTE s", true),
             ("EXECUTE IMMEDIATE CONCAT('LOAD ', @x)", true),
             ("NEW THING OF NEXT YEAR", true),
@@ -320,6 +324,8 @@ mod tests {
             ("SET @a = 1", false),
             ("BEGIN", false),
             ("CALL p()", false),
+            ("SELECT 1; SELECT 2", false),
+            ("BEGIN; INSERT INTO t VALUES (1); COMMIT", false),
         ] {
             assert_eq!(may_ask_for_file(&classify(sql.as_bytes(), lex)), expected, "{sql}");
         }
