@@ -20,7 +20,7 @@ use delphinus_telemetry::{ErrorKind, Retry};
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
-use crate::client_error::ProxyError;
+use crate::client_error::{self, ProxyError};
 use crate::hold::Held;
 use crate::io::{Cut, Input, Relayed};
 use crate::logged::log_try;
@@ -33,8 +33,8 @@ pub(crate) use gate::Gate;
 pub use gate::Pauses;
 pub(crate) use loss::{Stakes, lost, lost_after_refusal, take_bound, told_of_loss};
 pub(crate) use on_replica::{leave_replica, roll_back_on_replica};
-pub(crate) use trouble::is_usual;
-use trouble::{harm, situation, suspicion, trouble};
+use trouble::{harm, is_last, situation, suspicion, trouble};
+pub(crate) use trouble::{is_usual, says_goodbye};
 pub use wait::WaitingRoom;
 pub(crate) use wait::Waits;
 
@@ -118,6 +118,9 @@ impl Session {
                     None => Rescued::Elsewhere(backend),
                 })
             }
+            Ok(relayed) if verdict == Verdict::Tell && is_last(&relayed, self.state.holds()) => {
+                self.tell_last(checkout, relayed).await.map(Rescued::Never)
+            }
             Ok(relayed) => Ok(self.after_answer(checkout, relayed, sent, verdict).await),
         }
     }
@@ -163,9 +166,32 @@ impl Session {
                     roll_back_on_replica(checkout, &mut self.steering, &mut self.held, &mut self.state);
                 Rescued::Never(Served::refused(rolled_back.await))
             }
-            Verdict::Tell | Verdict::Lost(_) => Rescued::Told(checkout, relayed),
+            Verdict::Tell | Verdict::Lost(_) => Rescued::Told(checkout, that_goes_on(relayed)),
         }
     }
+
+    /// Tells the client the error by which its server closes the connection; the session ends with it.
+    pub(crate) async fn tell_last(
+        &mut self,
+        mut checkout: Checkout,
+        relayed: Relayed,
+    ) -> Result<Served, NetError> {
+        self.costs.answered(&mut checkout, &relayed.response);
+        // It is closed: the error is not of the statement, and there is nothing to learn from it.
+        drop(checkout);
+        let rest = self.client.write(relayed.rest, relayed.len).await?;
+        self.worker.buffers.give(rest);
+        Ok(Served::End)
+    }
+}
+
+/// The same answer where it ends with an error by which the server closes the connection: the session goes on, with another one, and
+/// no pool is to throw it away.
+fn that_goes_on(mut relayed: Relayed) -> Relayed {
+    if says_goodbye(&relayed.response) && relayed.is_untouched {
+        client_error::goes_on(relayed.rest.data_mut());
+    }
+    relayed
 }
 
 /// Leaves a connection on which a statement was refused because the server takes no writes any more.

@@ -14,7 +14,7 @@ use crate::fresh::TextHere;
 use crate::io::{Cut, Heard, Input, Relayed};
 use crate::logged::log_command;
 use crate::ordinary::Unsent;
-use crate::rescue::{Rescued, Sent, Tries, is_usual, take_bound};
+use crate::rescue::{Rescued, Sent, Tries, is_usual, says_goodbye, take_bound};
 use crate::served::Served;
 use crate::session::Session;
 use crate::statements::ClientStatement;
@@ -111,6 +111,7 @@ impl Session {
         self.client.write_stmt_id(own);
         let Relayed { response, rest, len, .. } = match self.forward(&mut checkout, input, about.shape).await
         {
+            Ok(relayed) if says_goodbye(&relayed.response) => return self.tell_last(checkout, relayed).await,
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
             // The cursor is gone, whatever else there was.
