@@ -5,7 +5,7 @@
 
 use delphinus_e2e::{Address, ConfigFile, Stage, on_both_flavors};
 use delphinus_sandbox::Flavor;
-use delphinus_testkit::{Client, ColumnShape, Login, Reply};
+use delphinus_testkit::{Client, ColumnShape, Login, Param, Reply};
 
 const MADE: [&str; 17] = [
     "CREATE TABLE app.t (id INT PRIMARY KEY, a INT)",
@@ -305,7 +305,7 @@ fn a_read_lock_leaves_the_warnings() {
 }
 
 /// Queries with a limit: servers count other rows than those sent, for some.
-const LIMITED: [&str; 24] = [
+const LIMITED: [&str; 30] = [
     "SELECT id FROM app.u LIMIT 2",
     "SELECT id FROM app.u LIMIT 2, 1",
     "SELECT id FROM app.u LIMIT 1 OFFSET 2",
@@ -330,7 +330,35 @@ const LIMITED: [&str; 24] = [
     "SELECT id, SUM(a) OVER (ORDER BY id) FROM app.u LIMIT 1, 2",
     "SELECT t.id FROM app.t JOIN app.u USING (id) LIMIT 1, 2",
     "VALUES ROW(1), ROW(2), ROW(3) LIMIT 1, 1",
+    "SELECT id FROM app.u EXCEPT SELECT id FROM app.t",
+    "SELECT id FROM app.u EXCEPT SELECT id FROM app.t WHERE id > 3 LIMIT 2",
+    "SELECT id FROM app.u EXCEPT SELECT id FROM app.t WHERE id > 3 LIMIT 1, 2",
+    "SELECT id FROM app.u INTERSECT SELECT id FROM app.t LIMIT 1, 2",
+    // MariaDB's words for a limit.
+    "SELECT id FROM app.u ORDER BY id OFFSET 2 ROWS FETCH NEXT 1 ROWS ONLY",
+    "SELECT id FROM app.u ORDER BY id OFFSET 1 ROW FETCH FIRST 2 ROWS WITH TIES",
 ];
+
+/// The same with a limit that is not in the text.
+const LIMITED_BY_PARAMETERS: [(&str, &[i64]); 5] = [
+    ("SELECT id FROM app.u LIMIT ?", &[2]),
+    ("SELECT id FROM app.u LIMIT ?, ?", &[2, 1]),
+    ("SELECT id FROM app.u LIMIT ? OFFSET ?", &[1, 2]),
+    ("SELECT id FROM app.u ORDER BY id OFFSET ? ROWS FETCH NEXT 1 ROWS ONLY", &[2]),
+    ("SELECT id FROM app.t UNION ALL SELECT id FROM app.u LIMIT ?, ?", &[2, 3]),
+];
+
+/// Rows of the execution, or the error's number.
+fn executed(client: &mut Client, sql: &str, params: &[i64]) -> Result<usize, u16> {
+    let statement = client.prepare(sql).unwrap().map_err(|failure| failure.code)?;
+    let params: Vec<_> = params.iter().map(|value| Param::Int(*value)).collect();
+    let reply = client.execute(statement.id, &params, true).unwrap().remove(0);
+    client.close(statement.id).unwrap();
+    match reply.failure() {
+        Some(failure) => Err(failure.code),
+        None => Ok(reply.rows().unwrap().len()),
+    }
+}
 
 /// Queries with a limit count what servers count, also when another session has had their connection.
 fn limited_queries_count_as_on_a_server(flavor: Flavor) {
@@ -353,6 +381,76 @@ fn limited_queries_count_as_on_a_server(flavor: Flavor) {
             }
             let got = (rows, told(&mut proxied, "SELECT FOUND_ROWS()"));
             assert_eq!(got, wanted, "{flavor}, {is_taken}: {sql}");
+        }
+    }
+    for (sql, params) in LIMITED_BY_PARAMETERS {
+        let wanted = (executed(&mut direct, sql, params), told(&mut direct, "SELECT FOUND_ROWS()"));
+        for is_taken in [false, true] {
+            let rows = executed(&mut proxied, sql, params);
+            if is_taken {
+                other.run(ELEVEN).unwrap();
+            }
+            let got = (rows, told(&mut proxied, "SELECT FOUND_ROWS()"));
+            assert_eq!(got, wanted, "{flavor}, {is_taken}: {sql} by {params:?}");
+        }
+    }
+    cursors_count_as_on_a_server(flavor, &mut direct, (&mut proxied, &mut other));
+}
+
+/// The rows of a cursor are counted by the server, whatever of them is fetched.
+fn cursors_count_as_on_a_server(
+    flavor: Flavor,
+    direct: &mut Client,
+    (proxied, other): (&mut Client, &mut Client),
+) {
+    let asked = "SELECT FOUND_ROWS(), 'prepared'";
+    let [in_direct, in_proxied] =
+        [&mut *direct, &mut *proxied].map(|client| client.prepare(asked).unwrap().unwrap().id);
+    for (sql, fetched, closes) in [
+        ("SELECT id FROM app.u", None, false),
+        ("SELECT id FROM app.u", Some(2), false),
+        ("SELECT id FROM app.u", Some(9), false),
+        ("SELECT id FROM app.u", None, true),
+        ("SELECT id FROM app.u", Some(2), true),
+        ("SELECT id FROM app.u", Some(9), true),
+        ("SELECT id FROM app.u LIMIT 2, 1", Some(2), true),
+        ("SHOW TABLES FROM app", Some(2), true),
+    ] {
+        for is_prepared in [false, true] {
+            let told_after = |client: &mut Client, question: u32, taken: Option<&mut Client>| {
+                client.run(ELEVEN).unwrap();
+                let statement = client.prepare(sql).unwrap().unwrap();
+                let replies = client.execute_with_cursor(statement.id, &[]).unwrap();
+                let is_open = matches!(&replies[0], Reply::Rows(rows) if rows.rows.is_empty());
+                if let (Reply::Rows(rows), Some(count), true) = (&replies[0], fetched, is_open) {
+                    client.fetch(statement.id, count, &rows.columns).unwrap();
+                }
+                if closes {
+                    client.close(statement.id).unwrap();
+                }
+                // One with a cursor keeps the only connection.
+                if let Some(other) = taken {
+                    other.run(ELEVEN).unwrap();
+                }
+                let told = if is_prepared {
+                    let reply = client.execute(question, &[], true).unwrap().remove(0);
+                    format!("{:?}", reply.rows().unwrap())
+                } else {
+                    format!("{:?}", told(client, "SELECT FOUND_ROWS()"))
+                };
+                if !closes {
+                    client.close(statement.id).unwrap();
+                }
+                (is_open, told)
+            };
+            let wanted = told_after(direct, in_direct, None);
+            for is_taken in [false, true].iter().take(1 + usize::from(closes)) {
+                let taken = is_taken.then_some(&mut *other);
+                let got = told_after(proxied, in_proxied, taken);
+                let how =
+                    format!("{fetched:?} fetched, closed: {closes}, prepared: {is_prepared}, {is_taken}");
+                assert_eq!(got, wanted, "{flavor}: {sql}: {how}");
+            }
         }
     }
 }

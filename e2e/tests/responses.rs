@@ -69,7 +69,10 @@ fn responses_of_mariadb() {
     commands::progress_is_reported(&stage);
     logins::are_refused_as_by_the_server(&stage);
     logins::a_refused_user_may_try_again(&stage);
+    commands::too_large_for_the_proxy(&stage);
+    commands::too_large_for_the_server(&stage);
     rogue::asks_for_files(&stage);
+    rogue::ends_itself(&stage);
     rogue::answers_at_length(&stage);
 }
 
@@ -81,7 +84,10 @@ fn responses_of_mysql() {
     commands::are_answered_as_by_the_server(&stage);
     logins::are_refused_as_by_the_server(&stage);
     logins::a_refused_user_is_gone(&stage);
+    commands::too_large_for_the_proxy(&stage);
+    commands::too_large_for_the_server(&stage);
     rogue::asks_for_files(&stage);
+    rogue::ends_itself(&stage);
 }
 
 const COMMON: &[&str] = &[

@@ -328,7 +328,9 @@ impl Connection {
             RowsLeft::CountedOrKept => self.memory.note_unclear_rows(&mut self.seen),
             RowsLeft::Known(rows) => self.memory.note_rows(&mut self.seen, Some(rows)),
             RowsLeft::Sent if response.result_sets > 0 => {
-                self.memory.note_rows(&mut self.seen, Some(response.rows));
+                // Of a cursor's rows none has been sent, and the server has counted them.
+                let rows = (!response.has_cursor).then_some(response.rows);
+                self.memory.note_rows(&mut self.seen, rows);
             }
             RowsLeft::Sent | RowsLeft::Kept => {}
         }

@@ -10,8 +10,8 @@ use delphinus_wire::error_code::{
     DELPHINUS_NO_BACKEND, DELPHINUS_OUTCOME_UNKNOWN, ER_ACCESS_DENIED_ERROR, ER_CONNECTION_KILLED,
     ER_QUERY_INTERRUPTED,
 };
-use delphinus_wire::response::ErrPacket;
-use delphinus_wire::{Capabilities, begin_packet, end_packet};
+use delphinus_wire::response::{ERR, ErrPacket};
+use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_header};
 
 pub use crate::proxy_error::{Lost, ProxyError, Steered};
 use number::{GENERAL, LINK_FAILURE, NOT_CONNECTED};
@@ -99,6 +99,26 @@ impl ProxyError {
     }
 }
 
+/// Makes the error of a server that ends these packets one from a session that goes on: see [`ClientError::that_goes_on`].
+pub(crate) fn goes_on(packets: &mut [u8]) {
+    let mut at = 0;
+    while let Some(frame) = parse_header(&packets[at..]) {
+        let next = at + HEADER_LEN + frame.len;
+        if next < packets.len() {
+            at = next;
+            continue;
+        }
+        let error = &mut packets[at + HEADER_LEN..];
+        if let [ERR, _, _, b'#', state @ ..] = error
+            && state.starts_with(CONNECTION_CLASS)
+            && let Some(state) = state.first_chunk_mut()
+        {
+            *state = GENERAL;
+        }
+        return;
+    }
+}
+
 /// What servers say of a wrong password.
 pub(crate) fn access_denied(user: &str, given: &str) -> ErrPacket {
     let text = format!("Access denied for user '{user}'@'' (using password: {given})");
@@ -116,6 +136,32 @@ mod tests {
         let error = ClientError::from(error);
         let state = |error: ClientError| String::from_utf8_lossy(&error.0.state).into_owned();
         (error.code(), state(error.clone().that_goes_on()), state(error.that_ends()))
+    }
+
+    #[test]
+    fn a_servers_error_says_that_the_session_goes_on() {
+        let mut packets = Vec::new();
+        let rows = |packets: &mut Vec<u8>| packets.extend(b"\x0d\0\0\x04\xff\x1d\x04#08S01row.");
+        rows(&mut packets);
+        ClientError::new(1053, LINK_FAILURE, "Server shutdown in progress").put(
+            &mut packets,
+            5,
+            Capabilities::PROTOCOL_41,
+        );
+        goes_on(&mut packets);
+        let mut expected = Vec::new();
+        rows(&mut expected);
+        ClientError::new(1053, GENERAL, "Server shutdown in progress").put(
+            &mut expected,
+            5,
+            Capabilities::PROTOCOL_41,
+        );
+        assert_eq!(packets, expected);
+        for other in [&b"\x03\0\0\x01\xff\x1d\x04"[..], b"\x03\0", b""] {
+            let mut bytes = other.to_vec();
+            goes_on(&mut bytes);
+            assert_eq!(bytes, other);
+        }
     }
 
     #[test]

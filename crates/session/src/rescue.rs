@@ -22,7 +22,7 @@ use delphinus_telemetry::{ErrorKind, Retry};
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
-use crate::client_error::ProxyError;
+use crate::client_error::{self, ProxyError};
 use crate::hold::Held;
 use crate::io::{Cut, Input, Relayed};
 use crate::outlook::Outlook;
@@ -35,8 +35,8 @@ pub(crate) use gate::Gate;
 pub use gate::Pauses;
 pub(crate) use loss::{Stakes, count_unless_lost, lost, lost_after_refusal, take_bound, told_of_loss};
 pub(crate) use on_replica::{leave_replica, roll_back_on_replica};
-pub(crate) use trouble::is_usual;
 use trouble::{harm, situation, suspicion, trouble};
+pub(crate) use trouble::{is_last, is_usual, says_goodbye};
 pub use wait::WaitingRoom;
 pub(crate) use wait::Waits;
 
@@ -115,6 +115,15 @@ pub(crate) fn judge(
         _ => Suspicion::None,
     };
     rescue(trouble, situation(stand, sent, harm, suspicion))
+}
+
+/// The same answer where it ends with an error by which the server closes the connection: the session goes on, with another one, and
+/// no pool is to throw it away.
+pub(crate) fn that_goes_on(mut relayed: Relayed) -> Relayed {
+    if says_goodbye(&relayed.response) && relayed.is_untouched {
+        client_error::goes_on(relayed.rest.data_mut());
+    }
+    relayed
 }
 
 /// Leaves a connection on which a statement was refused because the server takes no writes any more.

@@ -4,7 +4,7 @@
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::{Target, Verdict, number_of_text};
-use delphinus_sql::{Class, Effects, Statement, Why};
+use delphinus_sql::{Effects, Statement, Why};
 use delphinus_state::{Ages, PinReason, Response, Shape};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::{Layer, Status};
@@ -15,8 +15,8 @@ use crate::io::{Cut, Heard, Input, Relayed};
 use crate::logged::{log_command, log_try};
 use crate::ordinary::Unsent;
 use crate::rescue::{
-    Rescued, Sent, Tries, give_up_transaction, is_usual, judge, leave_broken_off, leave_refused,
-    roll_back_on_replica, take_bound, told_instead,
+    Rescued, Sent, Tries, give_up_transaction, is_last, is_usual, judge, leave_broken_off, leave_refused,
+    roll_back_on_replica, says_goodbye, take_bound, that_goes_on, told_instead,
 };
 use crate::served::Served;
 use crate::session::Session;
@@ -114,6 +114,7 @@ impl Session {
         self.client.write_stmt_id(own);
         let Relayed { response, rest, len, .. } = match self.forward(&mut checkout, input, about.shape).await
         {
+            Ok(relayed) if says_goodbye(&relayed.response) => return self.tell_last(checkout, relayed).await,
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
             // The cursor is gone, whatever else there was.
@@ -326,6 +327,9 @@ impl Session {
                     None => Rescued::Elsewhere(backend),
                 })
             }
+            Ok(relayed) if verdict == Verdict::Tell && is_last(&relayed, self.state.holds()) => {
+                self.tell_last(checkout, relayed).await.map(Rescued::Never)
+            }
             Ok(relayed) => Ok(self.after_answer(checkout, relayed, sent, verdict).await),
         }
     }
@@ -377,16 +381,27 @@ impl Session {
                     roll_back_on_replica(checkout, &mut self.steering, &mut self.held, &mut self.state);
                 Rescued::Never(Served::refused(rolled_back.await))
             }
-            Verdict::Tell | Verdict::Lost(_) => Rescued::Told(checkout, relayed),
+            Verdict::Tell | Verdict::Lost(_) => Rescued::Told(checkout, that_goes_on(relayed)),
         }
+    }
+
+    /// Tells the client the error by which its server closes the connection; the session ends with it.
+    async fn tell_last(&mut self, mut checkout: Checkout, relayed: Relayed) -> Result<Served, NetError> {
+        self.costs.answered(&mut checkout, &relayed.response);
+        // It is closed: the error is not of the statement, and there is nothing to learn from it.
+        drop(checkout);
+        let rest = self.client.write(relayed.rest, relayed.len).await?;
+        self.worker.buffers.give(rest);
+        Ok(Served::End)
     }
 }
 
-/// True for what may make a server ask the client for a file, as far as that is known.
+/// True for what may make a server ask the client for a file, as far as that is known. Of several statements each counts, and no other
+/// text does: a server that is not what it seems would read what it likes from the client's machine.
 #[inline]
-fn may_ask_for_file(statement: &Statement) -> bool {
+pub(crate) fn may_ask_for_file(statement: &Statement) -> bool {
     let may = Effects::LOCAL_INFILE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
-    statement.effects.intersects(may) || statement.class == Class::Multi || statement.why == Why::Unclassified
+    statement.effects.intersects(may) || statement.why == Why::Unclassified
 }
 
 #[cfg(test)]
@@ -404,6 +419,9 @@ mod tests {
             ("/*! LOAD DATA LOCAL */ INFILE 'x' INTO TABLE t", true),
             ("SET STATEMENT max_statement_time = 1 FOR LOAD DATA LOCAL INFILE 'x' INTO TABLE t", true),
             ("SELECT 1; LOAD DATA LOCAL INFILE 'x' INTO TABLE t", true),
+            ("LOAD DATA LOCAL INFILE 'x' INTO TABLE t; SELECT 1", true),
+            ("SELECT 1; EXECUTE s; SELECT 2", true),
+            ("SELECT 1; NEW THING OF NEXT YEAR", true),
             ("EXECUTE s", true),
             ("EXECUTE IMMEDIATE CONCAT('LOAD ', @x)", true),
             ("NEW THING OF NEXT YEAR", true),
@@ -413,6 +431,8 @@ mod tests {
             ("SET @a = 1", false),
             ("BEGIN", false),
             ("CALL p()", false),
+            ("SELECT 1; SELECT 2", false),
+            ("BEGIN; INSERT INTO t VALUES (1); COMMIT", false),
         ] {
             assert_eq!(may_ask_for_file(&classify(sql.as_bytes(), lex)), expected, "{sql}");
         }

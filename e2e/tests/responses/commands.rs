@@ -1,7 +1,7 @@
 //! Commands that are rare, and what is too long for the server.
 
-use delphinus_e2e::Stage;
-use delphinus_testkit::{Change, Client, Reply};
+use delphinus_e2e::{ConfigFile, Stage};
+use delphinus_testkit::{Change, Client, Login, Param, Reply};
 use delphinus_wire::command::Code;
 use delphinus_wire::{Capabilities, Put};
 
@@ -69,6 +69,79 @@ pub(crate) fn are_answered_as_by_the_server(stage: &Stage) {
             assert!(client.is_at_end(), "{mib} MiB: the session goes on");
         }
     }
+}
+
+/// A command of which something is too long.
+#[derive(Debug, Clone, Copy)]
+enum Long {
+    Read,
+    Write,
+    Preparation,
+    Execution,
+    Piece,
+}
+
+impl Long {
+    /// What its client is told: number, SQLSTATE, and whether the session ends. An error says that it could not be sent.
+    fn told(self, login: &Login, len: usize) -> anyhow::Result<(u16, String, bool)> {
+        let mut client = login.connect().unwrap();
+        let text = "x".repeat(len);
+        let prepare = |client: &mut Client| client.prepare("SELECT LENGTH(?)").unwrap().unwrap().id;
+        let reply = match self {
+            Self::Read => client.query(format!("SELECT LENGTH('{text}')"))?.remove(0),
+            Self::Write => client.query(format!("INSERT INTO app.shapes SELECT LENGTH('{text}')"))?.remove(0),
+            Self::Preparation => match client.prepare(format!("SELECT LENGTH('{text}')"))? {
+                Ok(_) => panic!("it is prepared"),
+                Err(failure) => Reply::Failed(failure),
+            },
+            Self::Execution => {
+                let id = prepare(&mut client);
+                client.execute(id, &[Param::Text(text)], true)?.remove(0)
+            }
+            Self::Piece => {
+                let id = prepare(&mut client);
+                client.send_long_data(id, 0, text.as_bytes())?;
+                client.read_replies()?.remove(0)
+            }
+        };
+        let failure = reply.failure().unwrap_or_else(|| panic!("{self:?}: {reply:?}"));
+        Ok((failure.code, failure.state.clone(), client.ping().is_err()))
+    }
+}
+
+/// The proxy has a limit of its own, which a command of several frames passes in the middle.
+pub(crate) fn too_large_for_the_proxy(stage: &Stage) {
+    let config = ConfigFile::with_proxy(&["max_allowed_packet = 16777216"]);
+    let (_proxy, address, _lease) = stage.another_proxy(&config).unwrap();
+    let login = address.login().patience(crate::PATIENCE);
+    for long in [Long::Read, Long::Write, Long::Preparation, Long::Execution, Long::Piece] {
+        let told = long.told(&login, 20 << 20).unwrap();
+        assert_eq!(told, (1153, "08S01".to_owned(), true), "{long:?}");
+    }
+    login.connect().unwrap().run("SELECT 1").unwrap();
+}
+
+/// The same where the proxy holds all of a command that its server does not take.
+pub(crate) fn too_large_for_the_server(stage: &Stage) {
+    let set = |value: u32| {
+        for server in &stage.cluster.servers {
+            server.query(&format!("SET GLOBAL max_allowed_packet = {value}")).unwrap();
+        }
+    };
+    set(65_536);
+    let (_proxy, address, _lease) = stage.another_proxy(&ConfigFile::default()).unwrap();
+    let near = address.login().patience(crate::PATIENCE);
+    for long in [Long::Read, Long::Write, Long::Preparation, Long::Execution] {
+        // A server that has closed the connection meanwhile does not let the client send the rest.
+        let expected = (0..50).find_map(|_| long.told(&direct(stage), 65 << 10).ok()).unwrap();
+        assert_eq!(expected, (1153, "08S01".to_owned(), true), "{long:?} to the server");
+        for kib in [65, 100, 200, 255] {
+            for _ in 0..8 {
+                assert_eq!(long.told(&near, kib << 10).unwrap(), expected, "{long:?} of {kib} KiB");
+            }
+        }
+    }
+    set(16 << 20);
 }
 
 fn changes(replies: &[Reply]) -> Vec<Change> {

@@ -23,7 +23,7 @@ use crate::fresh::Token;
 use crate::io::{Client, HELD, Input};
 use crate::needs::{is_about_insert_id, is_ordinary, pinning};
 use crate::rescue::{Tries, take_bound};
-use crate::run::{Carried, Job};
+use crate::run::{Carried, Job, may_ask_for_file};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::hints_of;
@@ -293,6 +293,11 @@ impl Session {
         sql: &[u8],
     ) -> Result<Rc<Vec<TextExecuted>>, ProxyError> {
         let text = SqlText::new(sql, self.state.lex());
+        if statement.class == Class::Execute {
+            let ran = self.noted.texts_executed(statement, &text, &self.state);
+            let may_ask = |(_, ran): &(String, Statement)| may_ask_for_file(ran);
+            self.client.may_send_file &= ran.iter().any(|text| text.as_ref().is_none_or(may_ask));
+        }
         let texts = self.noted.texts_run(statement, &text, &self.state);
         self.looks_after_noted();
         match texts {

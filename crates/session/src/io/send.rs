@@ -5,13 +5,13 @@ use std::time::Duration;
 use delphinus_net::{Buffer, NetError, rt};
 use delphinus_pool::{Checkout, Doing};
 use delphinus_wire::response::ErrPacket;
-use delphinus_wire::{HEADER_LEN, parse_header};
+use delphinus_wire::{HEADER_LEN, error_code, parse_header};
 
 use super::beside::Break;
 use super::cut::Cut;
 use super::passage::LARGE_READ;
 use super::{Client, Input};
-use crate::client_error::ClientError;
+use crate::client_error::{ClientError, ProxyError};
 
 /// How long a server has to say why it has closed a connection.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -38,6 +38,25 @@ async fn last_words(checkout: &mut Checkout) -> Option<ErrPacket> {
     }
 }
 
+/// Why no more of a command is sent. The rest is read all the same: no client looks for an answer before it has sent all of it.
+struct Stopped {
+    /// What the client is told; `None` if the server has said nothing.
+    refusal: Option<ErrPacket>,
+    error: NetError,
+}
+
+impl Stopped {
+    async fn by(error: NetError, checkout: &mut Checkout) -> Box<Self> {
+        Box::new(Self { refusal: last_words(checkout).await, error })
+    }
+
+    /// The command is larger than the proxy takes.
+    fn too_large(total: u64) -> Box<Self> {
+        let refusal = Some(ClientError::from(&ProxyError::PacketTooLarge).into_packet());
+        Box::new(Self { refusal, error: NetError::TooLarge(usize::try_from(total).unwrap_or(usize::MAX)) })
+    }
+}
+
 impl Client {
     /// Posts a command that is whole and short, as most are; false if it has to be sent.
     #[inline]
@@ -53,17 +72,30 @@ impl Client {
 
     /// Sends a command. A whole one stays in the buffer, to be sent again should the connection break.
     pub(crate) async fn send(&mut self, checkout: &mut Checkout, input: Input) -> Result<(), Cut> {
-        let broken = |error| Cut::before_response(error, input.is_whole());
         checkout.note(Doing::Sending);
-        self.send_held(checkout, input.held).await.map_err(broken)?;
+        let sent = self.send_held(checkout, input.held).await;
+        let mut stopped = match sent {
+            Ok(()) => None,
+            Err(error) => Some(Box::pin(Stopped::by(error, checkout)).await),
+        };
         if input.is_whole() {
-            checkout.note(Doing::Nothing);
-            self.kept = input.held;
-            return Ok(());
+            return match stopped {
+                None => {
+                    checkout.note(Doing::Nothing);
+                    self.kept = input.held;
+                    Ok(())
+                }
+                Some(stopped) => Err(match stopped.refusal {
+                    Some(refusal) if refusal.code == error_code::ER_NET_PACKET_TOO_LARGE => {
+                        Box::pin(self.tell_refusal(&refusal)).await
+                    }
+                    _ => Cut::before_response(stopped.error, true),
+                }),
+            };
         }
         self.buffer.consume(input.held);
         let (mut missing, mut frame) = (input.missing(), input.frame);
-        let (mut total, mut stopped) = (input.frame.len as u64, None);
+        let mut total = input.frame.len as u64;
         loop {
             while missing > 0 {
                 if self.buffer.is_empty() {
@@ -74,9 +106,7 @@ impl Client {
                 if stopped.is_none()
                     && let Err(error) = self.send_held(checkout, n).await
                 {
-                    // No client looks for an answer before it has sent all of the command.
-                    let words = Box::pin(last_words(checkout)).await;
-                    stopped = Some(Box::new((words, error)));
+                    stopped = Some(Box::pin(Stopped::by(error, checkout)).await);
                 }
                 self.buffer.consume(n);
                 missing -= n;
@@ -88,21 +118,22 @@ impl Client {
                     return Ok(());
                 };
                 return Err(match *stopped {
-                    (Some(refusal), _) => Box::pin(self.tell_refusal(&refusal)).await,
-                    (None, error) => Cut::Backend { error, is_repeatable: false, is_in_step: true },
+                    Stopped { refusal: Some(refusal), .. } => Box::pin(self.tell_refusal(&refusal)).await,
+                    Stopped { refusal: None, error } => {
+                        Cut::Backend { error, is_repeatable: false, is_in_step: true }
+                    }
                 });
             }
             frame = self.next_frame(input.shift).await.map_err(Cut::Client)?;
             missing = HEADER_LEN + frame.len;
             total += frame.len as u64;
-            if total > self.equipment.max_command.get() {
-                return Err(Cut::Client(NetError::TooLarge(usize::try_from(total).unwrap_or(usize::MAX))));
+            if stopped.is_none() && total > self.equipment.max_command.get() {
+                stopped = Some(Stopped::too_large(total));
             }
         }
     }
 
-    /// Tells the client why the server has closed the connection without reading the command to its end, and ends the session
-    /// as the server does. The number of the packet is the one that the client expects behind all of its own.
+    /// Tells the client why its command is not read to its end, and ends the session as servers do. The number of the packet is the one that the client expects behind all of its own.
     pub(super) async fn tell_refusal(&mut self, refusal: &ErrPacket) -> Cut {
         let mut out = Vec::new();
         let error = ClientError::new(refusal.code, refusal.state, refusal.text());

@@ -3,7 +3,7 @@
 
 use delphinus_clients::ListenerMode;
 use delphinus_route::{
-    Ends, Harm, NextPrimary, Parts, Reached, Side, Situation, Suspicion, Transaction, Trouble,
+    Ends, Harm, Holds, NextPrimary, Parts, Reached, Side, Situation, Suspicion, Transaction, Trouble,
 };
 use delphinus_state::Response;
 use delphinus_topology::BackendId;
@@ -24,12 +24,25 @@ const LONG_S: u32 = 2;
 /// True for an answer that nothing has to be done about.
 #[inline]
 pub(crate) fn is_usual(response: &Response) -> bool {
-    response.error.is_none_or(|code| !is_trouble(code, response))
+    response.error.is_none() || !is_trouble(response)
 }
 
 #[cold]
-fn is_trouble(code: u16, response: &Response) -> bool {
-    response.takes_no_writes() || ends(code).is_some()
+fn is_trouble(response: &Response) -> bool {
+    response.takes_no_writes() || says_goodbye(response)
+}
+
+/// True for an error by which a server says that it closes the connection.
+pub(crate) fn says_goodbye(response: &Response) -> bool {
+    let says = |code| ends(code).is_some() || code == error_code::ER_NET_PACKET_TOO_LARGE;
+    response.error.is_some_and(says)
+}
+
+/// True for such an error if the session ends with it, as on a server: it has lost more than the connection, or a part of the answer
+/// has reached the client, or its command was too large and would be so on each connection.
+pub(crate) fn is_last(relayed: &Relayed, holds: Holds) -> bool {
+    let is_too_large = relayed.response.error == Some(error_code::ER_NET_PACKET_TOO_LARGE);
+    says_goodbye(&relayed.response) && (is_too_large || !relayed.is_untouched || holds == Holds::More)
 }
 
 /// What a server says that it ends, if this is such an error.
