@@ -1,11 +1,13 @@
 //! The HTTP door of a proxy on a stage, and a client of it that can also send what no client should.
 
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use delphinus_sandbox::PortLease;
+use delphinus_sandbox::{PortLease, ensure_packages};
 use serde_json::{Value, json};
 
 /// Tokens for each role; the first is for everything that needs no other.
@@ -129,6 +131,39 @@ impl HttpDoor {
         };
         lines.map(one).collect()
     }
+}
+
+impl HttpDoor {
+    /// An error if Prometheus' own program has something to say about the metrics, or a series is there twice.
+    pub fn satisfies_promtool(&self) -> Result<()> {
+        ensure_packages(&["prometheus"])?;
+        let reply = self.get("/metrics")?;
+        let wanted = Some("text/plain; version=0.0.4; charset=utf-8");
+        ensure!(reply.header("content-type") == wanted, "{:?}", reply.headers);
+        let said = promtool(&reply.body)?;
+        ensure!(said.is_none(), "{said:?}");
+        // It would have complained.
+        let said = promtool("# HELP a_total A.\n# TYPE a_total gauge\na_total 1\n")?;
+        ensure!(said.is_some_and(|said| said.contains("a_total")), "promtool complains of nothing");
+        // Of this it does not.
+        let mut seen = HashSet::new();
+        let twice =
+            self.metrics()?.into_iter().map(|(series, _)| series).find(|one| !seen.insert(one.clone()));
+        ensure!(twice.is_none(), "twice: {twice:?}");
+        Ok(())
+    }
+}
+
+/// What promtool complains of.
+fn promtool(text: &str) -> Result<Option<String>> {
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]);
+    promtool.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = promtool.spawn().context("promtool does not start")?;
+    child.stdin.take().context("no input")?.write_all(text.as_bytes())?;
+    let out = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
+    Ok((!out.status.success() || !said.is_empty()).then_some(said))
 }
 
 /// The header of a token.

@@ -3,6 +3,7 @@
 //!
 //! Owns: which parts there are. What each does is in its file; the table of docs/see.md is `page`'s.
 
+mod beside;
 mod bound;
 mod cost;
 mod ground;

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Client, ConfigFile, Operators, Stage, on_both_flavors, until};
+use delphinus_e2e::{Client, ConfigFile, HttpDoor, Operators, Stage, on_both_flavors, until};
 use delphinus_sandbox::{Flavor, REPL, Server};
 
 const LIMIT: Duration = Duration::from_mins(1);
@@ -15,6 +15,7 @@ const SQL: &str = "/*+ delphinus(primary, cache_ttl=3600000) */ SELECT v FROM to
 struct Scene {
     stage: Stage,
     operators: Operators,
+    door: HttpDoor,
 }
 
 impl Scene {
@@ -23,8 +24,9 @@ impl Scene {
     }
 
     fn with_lag(flavor: Flavor, max_lag: Duration) -> Self {
-        let operators = Operators::default();
-        let (user, password, admin) = (REPL.user, REPL.password, operators.section());
+        let (operators, door) = (Operators::default(), HttpDoor::new().unwrap());
+        let admin = [operators.section(), door.section("")].concat();
+        let (user, password) = (REPL.user, REPL.password);
         let stage = Stage::with_config_for(flavor, &[], |cluster| {
             Ok(ConfigFile {
                 topology: Some("read_only"),
@@ -40,7 +42,7 @@ impl Scene {
             })
         })
         .unwrap();
-        let scene = Self { stage, operators };
+        let scene = Self { stage, operators, door };
         let mut client = scene.stage.primary_address().connect().unwrap();
         client.query("CREATE TABLE told (id INT PRIMARY KEY, v INT NOT NULL)").unwrap();
         client.query("INSERT INTO told VALUES (1, 0), (2, 0)").unwrap();
@@ -136,6 +138,10 @@ fn what_others_write_ends_answers(flavor: Flavor) {
     finds(&mut client, "100");
     let lag: u64 = scene.column("lag_ms").parse().unwrap();
     assert!(lag < 1000, "{lag} ms at rest");
+    let metrics = scene.door.metrics().unwrap();
+    let follows = metrics.iter().find(|(name, _)| name.starts_with("delphinus_cache_stream_following{"));
+    assert!(follows.is_some_and(|(_, value)| *value > 0.5), "{follows:?}");
+    scene.door.satisfies_promtool().unwrap();
 }
 
 /// Nothing but what the log has ends an answer, as long as its TTL lasts.

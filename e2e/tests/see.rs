@@ -17,6 +17,10 @@ fn stage(flavor: Flavor, sections: &str) -> (Stage, Operators) {
     (Stage::with(flavor, &config).unwrap(), operators)
 }
 
+/// The commands that run statements.
+const COMMANDS: &str = "SELECT sum(value) FROM status WHERE variable_name LIKE 'delphinus_commands_total%' \
+                        AND (variable_name LIKE '%\"query\"%' OR variable_name LIKE '%\"stmt_execute\"%')";
+
 /// A number that a statement over the tables gives.
 fn number(operator: &mut Client, sql: &str) -> u64 {
     let value = operator.value(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -95,9 +99,7 @@ fn counts_agree(flavor: Flavor) {
     let inside: u64 =
         ["queue_us", "pool_us", "sync_us", "backend_us", "client_us"].iter().map(|at| all[at]).sum();
     assert!(inside <= all["total_us"] && inside > all["total_us"] / 2, "{all:?}");
-    let commands = "SELECT sum(value) FROM status WHERE variable_name LIKE 'delphinus_commands_total%' \
-                    AND (variable_name LIKE '%\"query\"%' OR variable_name LIKE '%\"stmt_execute\"%')";
-    assert_eq!(number(&mut operator, commands), count);
+    assert_eq!(number(&mut operator, COMMANDS), count);
 
     // Texts that differ in literals, comments, spaces and the case of keywords are one digest.
     let digest = "SELECT note FROM seen WHERE id = ?";
@@ -119,6 +121,17 @@ fn counts_agree(flavor: Flavor) {
         "SELECT sum(count_star), sum(sum_rows_sent) >= 20, max(digest) LIKE '0x%', max(last_seen) > 1700000000 FROM stats_mysql_query_digest WHERE digest_text = '{digest}' AND username = 'app' AND schemaname = 'app'"
     );
     assert_eq!(operator.rows(&view).unwrap(), [["100", "1", "1", "1"].map(|value| Some(value.to_owned()))]);
+
+    let view =
+        "SELECT sum(Queries), sum(Bytes_data_sent), sum(Bytes_data_recv) FROM stats_mysql_connection_pool";
+    let table = "SELECT sum(count), sum(bytes_received), sum(bytes_sent) FROM statements_by_backend WHERE backend IS NOT NULL";
+    assert_eq!(operator.rows(view).unwrap(), operator.rows(table).unwrap());
+    assert!(
+        number(
+            &mut operator,
+            "SELECT count(*) FROM stats_mysql_connection_pool WHERE Queries > 0 AND Latency_us > 0"
+        ) > 1
+    );
 
     // From RESET on, digests begin anew; what is counted since the start goes on, and texts that still run are known.
     operator.query("RESET DIGESTS").unwrap();
@@ -183,6 +196,42 @@ fn time_is_where_it_was_spent() {
     client.read_answers().unwrap_err();
     let errors = "SELECT coalesce(sum(errors), 0) FROM digests WHERE digest_text = 'SELECT SLEEP(?), ?'";
     until(LIMIT, "it is counted", || Ok(number(&mut operator, errors) == 1)).unwrap();
+}
+
+/// What is refused before it is looked at counts as a command, and by its digest.
+#[test]
+fn what_is_refused_is_counted() {
+    let limits = "[[limit]]\nname = \"one\"\nconcurrency = 1\nqueue = 0\n";
+    let (stage, operators) = stage(Flavor::MariaDb, limits);
+    let mut operator = operators.connect(&stage.address).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    let id = client.prepare("SELECT 'prepared' AS here").unwrap();
+    let address = stage.address.clone();
+    let first = std::thread::spawn(move || address.connect().unwrap().query("SELECT SLEEP(2)").map(drop));
+    until(LIMIT, "the first one runs", || {
+        Ok(number(&mut operator, "SELECT running FROM limits WHERE name = 'one'") == 1)
+    })
+    .unwrap();
+    assert_eq!(client.error("SELECT 2 + 2").unwrap().code, 1226);
+    client.execute(id).unwrap_err();
+    first.join().unwrap().unwrap();
+    // And a packet that is too large.
+    operator.query("SET proxy.max_allowed_packet = 1024").unwrap();
+    assert_eq!(client.error(&format!("SELECT 2 * '{}'", "2".repeat(2000))).unwrap().code, 1153);
+    // Execution and fetch without the statement's id.
+    for (code, payload) in [(0x17, &[1_u8][..]), (0x1c, &[1])] {
+        let mut client = stage.address.connect().unwrap();
+        client.send(code, payload).unwrap();
+        client.read_answers().unwrap_err();
+    }
+    let refused = "SELECT digest_text, count, errors FROM digests WHERE digest_text IN \
+                   ('SELECT ? + ?', 'SELECT ? * ?', 'SELECT ? AS here') OR digest IS NULL ORDER BY 1";
+    let row = |text: Option<&str>| [text.map(str::to_owned), Some("1".to_owned()), Some("1".to_owned())];
+    let texts = [None, Some("SELECT ? * ?"), Some("SELECT ? + ?"), Some("SELECT ? AS here")];
+    assert_eq!(operator.rows(refused).unwrap(), texts.map(row));
+    let all = sums(&mut operator, "digests");
+    assert_eq!(number(&mut operator, COMMANDS), all["count"]);
+    assert_eq!(sums(&mut operator, "digests_by_origin"), all);
 }
 
 /// A million texts would take no more memory than they may.

@@ -116,17 +116,10 @@ fn run_all_kinds(stage: &Stage) {
     }
 }
 
-fn backends_were_asked_what_the_log_says(flavor: Flavor) {
-    let folder = Folder::new(if flavor == Flavor::MySql { "mysql" } else { "mariadb" });
-    let section = format!(
-        "[sql_log]\nfile = \"{}\"\nmode = \"all\"\nformat = \"json\"\nliterals = true\n",
-        folder.file().display()
-    );
-    let (stage, operators) = stage(flavor, &section, &["max_connections = 2"]);
-    let mut operator = operators.connect(&stage.address).unwrap();
-    run_all_kinds(&stage);
+/// Waits until the proxy and the servers say the same; what that is.
+fn logs_agree(stage: &Stage, folder: &Folder) -> Asked {
     let difference = || {
-        let (ours, theirs) = (by_proxy(&folder.lines()), by_servers(&stage));
+        let (ours, theirs) = (by_proxy(&folder.lines()), by_servers(stage));
         let one = |left: &Asked, right: &Asked| -> Vec<String> {
             let more = left.iter().filter(|(key, count)| right.get(*key) != Some(count));
             more.map(|(key, count)| format!("{count} {key:?}")).collect()
@@ -139,6 +132,19 @@ fn backends_were_asked_what_the_log_says(flavor: Flavor) {
         Ok(last.0.is_empty() && last.1.is_empty())
     });
     assert!(agreed.is_ok(), "only by the proxy: {:#?}\nonly by the servers: {:#?}", last.0, last.1);
+    last.2
+}
+
+fn backends_were_asked_what_the_log_says(flavor: Flavor) {
+    let folder = Folder::new(if flavor == Flavor::MySql { "mysql" } else { "mariadb" });
+    let section = format!(
+        "[sql_log]\nfile = \"{}\"\nmode = \"all\"\nformat = \"json\"\nliterals = true\n",
+        folder.file().display()
+    );
+    let (stage, operators) = stage(flavor, &section, &["max_connections = 2"]);
+    let mut operator = operators.connect(&stage.address).unwrap();
+    run_all_kinds(&stage);
+    let asked = logs_agree(&stage, &folder);
     let lines = folder.lines();
     // The proxy's own are there, and are told from those of clients.
     let own = |what: &str| {
@@ -146,7 +152,7 @@ fn backends_were_asked_what_the_log_says(flavor: Flavor) {
             |line: &&Value| line["origin"] == "proxy" && line["statement"].as_str().unwrap().contains(what);
         lines.iter().filter(is_it).count()
     };
-    assert!(own("session_track") > 0 && own("@`mine`") + own("@mine") > 0, "{:#?}", last.2);
+    assert!(own("session_track") > 0 && own("@`mine`") + own("@mine") > 0, "{asked:#?}");
     // Of each statement of a client there is one line, as the tables count them.
     let count = |command: &str| {
         lines.iter().filter(|line| line["side"] == "client" && line["command"] == command).count() as u64
@@ -180,6 +186,32 @@ fn backends_of_mariadb_were_asked_what_the_log_says() {
 #[test]
 fn backends_of_mysql_were_asked_what_the_log_says() {
     backends_were_asked_what_the_log_says(Flavor::MySql);
+}
+
+/// An answer that grows old is asked for anew, by no session of its own.
+#[test]
+fn what_the_cache_asks_is_in_the_log() {
+    let folder = Folder::new("cache");
+    let section = format!(
+        "[[rule]]\nname = \"soft\"\nmatch_pattern = 'soft'\ntarget = \"primary\"\nconsistency = \"eventual\"\n\
+         cache_ttl_ms = 40000\ncache_soft_ttl_pct = 3\n\
+         [sql_log]\nfile = \"{}\"\nmode = \"all\"\nformat = \"json\"\nliterals = true\n",
+        folder.file().display()
+    );
+    let (stage, _operators) = stage(Flavor::MariaDb, &section, &[]);
+    let mut client = stage.address.connect().unwrap();
+    client.query("CREATE TABLE logged (id INT PRIMARY KEY)").unwrap();
+    let prepared = client.prepare("SELECT id, 'soft, prepared' FROM logged").unwrap();
+    let asked_anew = |command: &str| {
+        folder.lines().iter().any(|line| line["origin"] == "cache" && line["command"] == command)
+    };
+    until(LIMIT, "both answers are asked for anew", || {
+        client.query("SELECT id, 'soft' FROM logged")?;
+        client.execute(prepared)?;
+        Ok(asked_anew("query") && asked_anew("execute"))
+    })
+    .unwrap();
+    logs_agree(&stage, &folder);
 }
 
 #[test]

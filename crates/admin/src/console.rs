@@ -25,7 +25,7 @@ use crate::command::cache_streams::CacheStreamRow;
 use crate::command::relay_fences::RelayFenceRow;
 use crate::command::relay_replicas::{RelayReplicaRow, RelaySentRow};
 use crate::command::relays::{RelayFileRow, RelayRow, RelayWish, RelayWishing};
-use crate::command::vips::{MemberRow, VipChecking, VipRow, VipWish, Wishing};
+use crate::command::vips::{LeaseRow, MemberRow, VipChecking, VipRow, VipWish, Wishing};
 use crate::listen::AtOneWay;
 use crate::programs::RelayReadiness;
 use crate::select::Desk;
@@ -104,6 +104,10 @@ pub trait Proxy {
     fn vips(&self) -> Vec<VipRow>;
     /// The processes that share the lease store.
     fn members(&self) -> Vec<MemberRow>;
+    /// How this process stands with it; `None`: there is none.
+    fn lease(&self) -> Option<LeaseRow> {
+        None
+    }
     /// Looks whether they can work on this host.
     fn check_vips(&self) -> VipChecking<'_>;
     /// Has all of them follow a wish.

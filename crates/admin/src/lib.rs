@@ -70,7 +70,7 @@ pub use command::relay_replicas::{RelayReplicaRow, RelaySentRow};
 pub use command::relays::{
     RelayArchiveRow, RelayFileRow, RelayRow, RelayTimes, RelayTurn, RelayWish, RelayWishing,
 };
-pub use command::vips::{MemberRow, VipCheckRow, VipChecking, VipRow, VipWish, Wishing};
+pub use command::vips::{LeaseRow, MemberRow, VipCheckRow, VipChecking, VipRow, VipWish, Wishing};
 pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{
     ChangedOption, Changing, ClientUser, ConfigChange, Console, Examining, ListenerRow, Parts, Proxy, Saving,
@@ -78,6 +78,6 @@ pub use console::{
 };
 pub use metrics::reference as metrics_reference;
 pub use programs::{ClusterReadiness, Login, Program, Readiness, RelayReadiness, TableInfo, Told, tables};
-pub use switching::{CheckRow, MoveLine, MoveRow, Moving, Switching};
+pub use switching::{CheckRow, MoveEnds, MoveLine, MoveRow, Moving, RemoteRelayRow, Switching};
 pub use users::{AdminRole, AdminToken, AdminUser};
 pub use worker::{Questions, WorkerLine, answer_questions, worker_line};

@@ -7,6 +7,7 @@ mod activity;
 mod backends;
 mod cache_streams;
 mod logs;
+mod moves;
 mod pools;
 mod process;
 mod reference;
@@ -42,7 +43,7 @@ pub(crate) struct Measured {
 }
 
 /// Those that `SHOW STATUS` does not have, in the order of the text.
-static OWN: [&[Measured]; 11] = [
+static OWN: [&[Measured]; 12] = [
     &process::METRICS,
     &backends::METRICS,
     &pools::METRICS,
@@ -51,6 +52,7 @@ static OWN: [&[Measured]; 11] = [
     &logs::METRICS,
     &activity::METRICS,
     &vips::METRICS,
+    &moves::METRICS,
     &relays::METRICS,
     &relay_replicas::METRICS,
     &cache_streams::METRICS,

@@ -1,7 +1,7 @@
 //! By which operators have the primary's role of a cluster moved, and see how that went.
 
 use std::pin::Pin;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// What comes of it. An error says what state the servers are in.
 pub type Moving<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + 'a>>;
@@ -23,6 +23,32 @@ pub trait Switching {
     fn rejoin<'a>(&'a self, name: &str, by: &'a str) -> Moving<'a, MoveRow>;
     /// The last moves, the oldest first.
     fn moves(&self) -> Vec<MoveRow>;
+    /// What has become of all moves since the start, by their kinds.
+    fn ends(&self) -> Vec<MoveEnds>;
+    /// The relays of other processes that acknowledge to the primary.
+    fn remote_relays(&self) -> Vec<RemoteRelayRow>;
+}
+
+/// What has become of all moves of one kind.
+#[derive(Debug, Clone)]
+pub struct MoveEnds {
+    /// As [`MoveRow::kind`].
+    pub kind: &'static str,
+    /// How often, by the state in which they ended.
+    pub counts: Vec<(&'static str, u64)>,
+    /// How long the last one took.
+    pub last: Duration,
+}
+
+/// What a relay of another process has answered. It is asked while the role moves, and in looks before that.
+#[derive(Debug, Clone)]
+pub struct RemoteRelayRow {
+    /// Its name.
+    pub name: String,
+    /// It has answered the last time; `None`: it was not asked yet.
+    pub answers: Option<bool>,
+    /// Questions that it has answered, and those that it has not, or not as it should.
+    pub questions: [u64; 2],
 }
 
 /// One look before a switchover.

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use delphinus_admin::RemoteRelayRow;
 use delphinus_config::RemoteRelay;
 use delphinus_monitor::{LeaveTold, PromotionRelays};
 use delphinus_net::Place;
@@ -29,6 +30,11 @@ impl Ackers {
         places: Vec<Arc<Place>>,
     ) -> Self {
         Self { relays, remote: RemoteRelays::new(remote), places }
+    }
+
+    /// What those of others have answered.
+    pub(crate) fn remote_rows(&self) -> Vec<RemoteRelayRow> {
+        self.remote.rows()
     }
 
     async fn look_at(&self, id: RelayId, name: &str) -> Relay {

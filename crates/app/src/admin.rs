@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::doctor::faults;
 use delphinus_admin::{
     AdminRole, AdminUser, CacheStreamRow, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange,
-    Console, Examining, ListenerRow, MemberRow, Parts, Proxy, RelayFenceRow, RelayFileRow, RelayReadiness,
-    RelayReplicaRow, RelayRow, RelaySentRow, RelayWish, RelayWishing, Saving, Settings, VipCheckRow,
-    VipChecking, VipRow, VipWish, Wishing,
+    Console, Examining, LeaseRow, ListenerRow, MemberRow, Parts, Proxy, RelayFenceRow, RelayFileRow,
+    RelayReadiness, RelayReplicaRow, RelayRow, RelaySentRow, RelayWish, RelayWishing, Saving, Settings,
+    VipCheckRow, VipChecking, VipRow, VipWish, Wishing,
 };
 use delphinus_clients::{Addresses, ListenerSettings, Registry};
 use delphinus_config::{self as config, Config, Edit};
@@ -168,6 +168,10 @@ impl Proxy for Steered {
 
     fn members(&self) -> Vec<MemberRow> {
         self.running.parts.ha.members()
+    }
+
+    fn lease(&self) -> Option<LeaseRow> {
+        self.running.parts.ha.lease_row()
     }
 
     fn check_vips(&self) -> VipChecking<'_> {

@@ -127,17 +127,19 @@ impl RunningCluster {
             registry: registry.clone(),
             workers: self.lines.clone(),
         };
+        let relays = Ackers::new(relays, self.hot.remote_relays.subscribe(), self.source().1);
+        let relays = Rc::new(relays);
         let parts = PromotionParts {
             settings: self.hot.failover.subscribe(),
             holding: Rc::new(sessions),
             news: ha.news(),
-            relays: Rc::new(Ackers::new(relays, self.hot.remote_relays.subscribe(), self.source().1)),
+            relays: relays.clone(),
             hooks: Rc::new(Programs { folder: self.hooks.clone(), cluster: self.name.to_string() }),
             leave: Rc::new(OfCluster::new(self.name.clone(), ha)),
         };
         let (promoter, promotion) = self.monitor.promoter(parts);
         self.promoter = Some(promoter);
-        switching::Door(promotion)
+        switching::Door(promotion, relays)
     }
 
     /// As operators see it; `schemas` tells what schemas are in it alone.

@@ -7,12 +7,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_admin::{MemberRow, VipRow, VipWish};
+use delphinus_admin::{LeaseRow, MemberRow, VipRow, VipWish};
 use delphinus_clients::Registry;
 use delphinus_config::{self as config, Config};
 use delphinus_lease::{
     Access, Answered, ClientCertificate, Entry, Etcd, EtcdSettings, Failsafe, Group, Lease, Local, Promise,
-    Store,
+    Store, boot_now,
 };
 use delphinus_net::rt;
 use delphinus_topology::{Fitness, Floating, Role, Serving, Snapshot, Terms, Vip, VipRole};
@@ -115,6 +115,18 @@ impl Ha {
     /// Rings when something has changed in the store.
     pub(crate) fn news(&self) -> rt::watch::Receiver<()> {
         self.news.subscribe()
+    }
+
+    /// How this process stands with the store.
+    pub(crate) fn lease_row(&self) -> Option<LeaseRow> {
+        let view = self.lease()?.view();
+        let now = boot_now();
+        Some(LeaseRow {
+            is_up: view.trouble.is_none() && view.listed.is_some(),
+            errors: view.troubles,
+            age: view.listed.map(|listed| now.since(listed)),
+            left: view.left(now),
+        })
     }
 
     /// Who shares the store, as it was listed last.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delphinus_config::{Config, SlowLogFormat, SqlLogFlush, SqlLogFormat, SqlLogMode};
+use delphinus_config::{Config, LogFlush, SlowLogFormat, SqlLogFormat, SqlLogMode};
 use delphinus_journal::{Flush, Format, Rotation, Settings, Sides};
 
 /// Statements that take long.
@@ -20,7 +20,7 @@ pub(crate) fn slow_log(config: &Config) -> Settings {
         users: log.user.clone(),
         digests: digests(&log.digest),
         shows_literals: log.literals,
-        flush: Flush { each_line: false, syncs: log.fsync },
+        flush: flush(log.flush),
         rotation: rotation((log.max_file_bytes, log.max_file_age_s), log.keep_files),
     }
 }
@@ -44,7 +44,7 @@ pub(crate) fn sql_log(config: &Config) -> Settings {
         users: log.user.clone(),
         digests: digests(&log.digest),
         shows_literals: log.literals,
-        flush: Flush { each_line: log.flush != SqlLogFlush::Batch, syncs: log.flush == SqlLogFlush::Fsync },
+        flush: flush(log.flush),
         rotation: rotation((log.max_file_bytes, log.max_file_age_s), log.keep_files),
     }
 }
@@ -54,6 +54,26 @@ fn digests(list: &[String]) -> Vec<u64> {
     list.iter().filter_map(|digest| u64::from_str_radix(digest, 16).ok()).collect()
 }
 
+fn flush(flush: LogFlush) -> Flush {
+    Flush { each_line: flush != LogFlush::Batch, syncs: flush == LogFlush::Fsync }
+}
+
 fn rotation((max_bytes, after_s): (u64, u64), keep: u32) -> Rotation {
     Rotation { max_bytes, after: Duration::from_secs(after_s), keep }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_both_logs_come_into_their_files_alike() {
+        let seen = [LogFlush::Batch, LogFlush::Line, LogFlush::Fsync].map(flush);
+        let wanted = [(false, false), (true, false), (true, true)];
+        assert_eq!(seen, wanted.map(|(each_line, syncs)| Flush { each_line, syncs }));
+        for log in ["slow_log", "sql_log"] {
+            let options = delphinus_config::reference();
+            assert!(options.contains(&format!("### `{log}.flush`")), "{log}");
+        }
+    }
 }

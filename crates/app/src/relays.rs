@@ -452,6 +452,7 @@ fn replica_row(relay: &str, row: ReplicaRow) -> RelayReplicaRow {
         host: row.host,
         server_id: row.server_id,
         uuid: (!row.uuid.is_empty()).then_some(row.uuid),
+        is_program: row.is_program,
         reports: (!row.reports.is_empty()).then_some(row.reports),
         is_tls: row.is_tls,
         compression: row.compression,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delphinus_admin::{AskError, Asked, Line, Question};
+use delphinus_admin::{AskError, Asked, Line, Question, RemoteRelayRow};
 use delphinus_config::RemoteRelay;
 use delphinus_net::rt::{self, watch};
 use delphinus_topology::promotion::{Relay, RelayId, RelayStanding};
@@ -40,6 +40,10 @@ struct Known {
     at: At,
     /// Since when it says nothing, and why.
     silent: Option<(Instant, Arc<str>)>,
+    /// It has answered the last time.
+    answers: Option<bool>,
+    /// Questions that it has answered, and the others.
+    questions: [u64; 2],
 }
 
 /// What servers know a relay by.
@@ -53,6 +57,15 @@ struct At {
 impl RemoteRelays {
     pub(crate) fn new(sections: watch::Receiver<Arc<[RemoteRelay]>>) -> Self {
         Self { sections, known: RefCell::default() }
+    }
+
+    /// What they have answered, of those that there are now.
+    pub(crate) fn rows(&self) -> Vec<RemoteRelayRow> {
+        let row = |one: &RemoteRelay| {
+            let (answers, questions) = self.with(one, |known| (known.answers, known.questions));
+            RemoteRelayRow { name: one.name.clone(), answers, questions }
+        };
+        self.sections.borrow().iter().map(row).collect()
     }
 
     /// The section of this one; `None`: it is none of these.
@@ -101,6 +114,15 @@ impl RemoteRelays {
 
     /// Asks the process that it is in. An error says where, why, and what to do.
     async fn ask(&self, one: &RemoteRelay, text: &str, limit: Duration) -> Result<Asked, String> {
+        let asked = self.ask_in_time(one, text, limit).await;
+        self.with(one, |known| {
+            known.answers = Some(asked.is_ok());
+            known.questions[usize::from(asked.is_err())] += 1;
+        });
+        asked
+    }
+
+    async fn ask_in_time(&self, one: &RemoteRelay, text: &str, limit: Duration) -> Result<Asked, String> {
         let kept = self.with(one, |known| known.line.take()).filter(|(of, _)| of == one);
         let Some(answer) = rt::timeout(limit, say(one, kept.map(|(_, line)| line), text)).await else {
             let why = advised(one, &format!("no answer within {} s", limit.as_secs()), WAY);

@@ -1,6 +1,7 @@
 //! What all sessions do, noted once a second, and what is counted, once an hour. Runs on the control plane's thread: it reads the
 //! cells that sessions write anyway, and gives what it has read to the thread that stores it. No worker waits for it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,12 +20,15 @@ use crate::reload::Running;
 /// Between two samples.
 const SECOND: Duration = Duration::from_secs(1);
 
+/// So much later a snapshot is tried again that has failed, in seconds.
+const AGAIN_S: i64 = 60;
+
 /// The clusters, in the order of their numbers.
 pub(crate) type Clusters = Vec<(ClusterId, Arc<str>, SnapshotReader)>;
 
 /// Samples and takes snapshots until the proxy ends.
 pub(crate) async fn run(running: Rc<Running>, clusters: Clusters) {
-    let (mut next, mut last_turn) = (rt::now(), None);
+    let (mut next, turns) = (rt::now(), Rc::<Turns>::default());
     loop {
         next += SECOND;
         let now = rt::now();
@@ -42,15 +46,44 @@ pub(crate) async fn run(running: Rc<Running>, clusters: Clusters) {
             Vec::new()
         };
         history.push(Sample { at, rows });
-        let turn = at / settings.snapshot_interval_s.cast_signed();
-        // The first one says from where on there are counts.
-        if last_turn.replace(turn) != Some(turn)
-            && history.wants_samples()
+        if history.wants_samples()
             && let Some(console) = parts.operators.console()
+            && turns.begins(at, settings.snapshot_interval_s.cast_signed())
         {
-            // Its failure is counted and logged there.
-            history.take(console.snapshot(None), |_| ());
+            let (console, turns) = (console.clone(), turns.clone());
+            rt::spawn_local(async move {
+                // Its failure is counted and logged there.
+                if console.take_snapshot(None).await.is_err() {
+                    turns.has_failed(unix_s());
+                }
+            });
         }
+    }
+}
+
+/// When it is time for a snapshot.
+#[derive(Default)]
+struct Turns {
+    /// Which turn had its snapshot.
+    last: Cell<Option<i64>>,
+    /// When one is tried again that has failed.
+    again_at: Cell<Option<i64>>,
+}
+
+impl Turns {
+    /// True once each turn, and once more where that has failed. The first one says from where on there are counts.
+    fn begins(&self, at: i64, interval_s: i64) -> bool {
+        let turn = at / interval_s;
+        let is_due = self.last.replace(Some(turn)) != Some(turn);
+        let is_due = is_due || self.again_at.get().is_some_and(|again_at| at >= again_at);
+        if is_due {
+            self.again_at.set(None);
+        }
+        is_due
+    }
+
+    fn has_failed(&self, at: i64) {
+        self.again_at.set(Some(at + AGAIN_S));
     }
 }
 
@@ -165,6 +198,18 @@ mod tests {
             in_command_us,
             transaction_us: None,
         }
+    }
+
+    #[test]
+    fn a_snapshot_is_taken_each_turn_and_again_where_it_has_failed() {
+        let turns = Turns::default();
+        let times = |from: i64, to: i64| (from..to).filter(|at| turns.begins(*at, 3600)).collect::<Vec<_>>();
+        assert_eq!(times(100, 5000), [100, 3600]);
+        turns.has_failed(5000);
+        assert_eq!(times(5000, 7000), [5060]);
+        // What has failed at the end of a turn is one with the next.
+        turns.has_failed(7190);
+        assert_eq!(times(7190, 7300), [7200]);
     }
 
     #[test]

@@ -2,16 +2,21 @@
 //! see it.
 
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_admin::{CheckRow, MoveLine, MoveRow, Moving, Switching, WorkerLine, followed};
+use delphinus_admin::{
+    CheckRow, MoveEnds, MoveLine, MoveRow, Moving, RemoteRelayRow, Switching, WorkerLine, followed,
+};
 use delphinus_clients::Registry;
 use delphinus_config::{self as config, Cluster};
 use delphinus_monitor::{Account, Asked, Holding, Outcome, Promotion, PromotionSettings, Told};
 use delphinus_topology::promotion::{Limits, OnLoss};
 use delphinus_topology::{BackendId, ClusterId};
 use delphinus_wire::auth::Password;
+
+use crate::ackers::Ackers;
 
 /// How the role moves in a cluster, by its configuration.
 pub(crate) fn settings(cluster: &Cluster) -> Option<PromotionSettings> {
@@ -73,7 +78,7 @@ impl Holding for Sessions {
 }
 
 /// What operators are given.
-pub(crate) struct Door(pub Promotion);
+pub(crate) struct Door(pub Promotion, pub Rc<Ackers>);
 
 impl Switching for Door {
     fn check(&self, to: Option<String>) -> Moving<'_, Vec<CheckRow>> {
@@ -112,6 +117,18 @@ impl Switching for Door {
 
     fn moves(&self) -> Vec<MoveRow> {
         self.0.story().moves().map(row).collect()
+    }
+
+    fn ends(&self) -> Vec<MoveEnds> {
+        let story = self.0.story();
+        let ends = story.ends().iter();
+        let counts =
+            |ends: &delphinus_monitor::Ends| ends.counts.iter().map(|(state, n)| (*state, *n)).collect();
+        ends.map(|(kind, ends)| MoveEnds { kind, counts: counts(ends), last: ends.last }).collect()
+    }
+
+    fn remote_relays(&self) -> Vec<RemoteRelayRow> {
+        self.1.remote_rows()
     }
 }
 

@@ -49,7 +49,7 @@ pub use value::{Fingerprint, SocketMode};
 pub use word::{
     AdminRole, AuthPlugin, AuthSource, BackendTls, CacheInvalidation, ClientTls, Compression, Consistency,
     Discovery, FilterAction, FilterStatement, Flavor, KillOnMove, LagSource, LeaseStore, LimitPer,
-    ListenerMode, LogFormat, LogLevel, LostTransactionError, OnLoss, OnStoreLoss, ProxyProtocol, ReadBalance,
-    Role, RuleClass, RuleTarget, Scheduling, SlowLogFormat, SqlLogFlush, SqlLogFormat, SqlLogMode,
+    ListenerMode, LogFlush, LogFormat, LogLevel, LostTransactionError, OnLoss, OnStoreLoss, ProxyProtocol,
+    ReadBalance, Role, RuleClass, RuleTarget, Scheduling, SlowLogFormat, SqlLogFormat, SqlLogMode,
     TopologyKind, Unseen, UserAuth, UserPlugin, VipFloating, VipRole,
 };

@@ -122,8 +122,8 @@ words! {
         /// One JSON object for each line.
         Json = "json",
     }
-    /// How lines come into the log of all statements.
-    SqlLogFlush {
+    /// How entries come into a log of statements.
+    LogFlush {
         /// What has come meanwhile, at once.
         Batch = "batch",
         /// Each by itself.

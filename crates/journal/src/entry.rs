@@ -48,6 +48,8 @@ words! {
         Proxy = "proxy",
         /// The proxy, which copies a client's read to a mirror.
         Mirror = "mirror",
+        /// The proxy, which asks anew for an answer that it keeps.
+        Cache = "cache",
     }
     /// Where a statement went.
     Route {

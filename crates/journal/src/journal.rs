@@ -157,9 +157,9 @@ impl std::fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// A log, and the thread of this name that writes it until this is gone.
-    pub fn start(name: &str, account: Account, settings: Settings) -> Arc<Self> {
-        let journal = Arc::new(Self {
+    /// A log that is off, and that no thread writes.
+    pub(crate) fn new(account: Account) -> Self {
+        Self {
             least_us: AtomicU64::new(u64::MAX),
             settings: ArcSwap::from_pointee(Settings::off()),
             generation: AtomicU64::new(0),
@@ -168,7 +168,12 @@ impl Journal {
             tallies: Mutex::default(),
             queues: Mutex::default(),
             account,
-        });
+        }
+    }
+
+    /// A log, and the thread of this name that writes it until this is gone.
+    pub fn start(name: &str, account: Account, settings: Settings) -> Arc<Self> {
+        let journal = Arc::new(Self::new(account));
         journal.follow(settings);
         let weak = Arc::downgrade(&journal);
         let write = move || {

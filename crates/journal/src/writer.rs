@@ -27,7 +27,7 @@ pub(crate) struct Writer {
     file: Option<LogFile>,
     /// Which settings the file was opened with.
     generation: u64,
-    /// When it is tried again to write.
+    /// The last attempt to write has failed: when it is tried again.
     rests_until: Option<Instant>,
     lines: Lines,
     record: Vec<u8>,
@@ -105,7 +105,8 @@ impl Writer {
         }
         self.lines.begin_file();
         match LogFile::open(path) {
-            Ok(file) => (self.file, self.rests_until) = (Some(file), None),
+            // On a full disk it can be opened: only an append that works ends the row of failures.
+            Ok(file) => self.file = Some(file),
             Err(error) => self.fails(path, &error),
         }
     }
@@ -125,19 +126,27 @@ impl Writer {
         if matches!(done, Ok(true)) {
             add(&counts.lines, batch.lines);
             add(&counts.bytes, bytes);
+            self.rests_until = None;
+            self.rotate(settings);
         } else {
             add(&counts.failed, batch.lines);
         }
         add(&counts.done, batch.entries);
-        let rotated = match (done, &mut self.file) {
-            (Ok(_), Some(file)) if file.is_full(&settings.rotation) => {
-                self.lines.begin_file();
-                file.rotate(settings.rotation.keep)
-            }
-            (done, _) => done.map(|_| ()),
-        };
-        if let (Err(error), Some(path)) = (rotated, &settings.path) {
+        if let (Err(error), Some(path)) = (done, &settings.path) {
             self.fails(path, &error);
+        }
+    }
+
+    /// Begins a new file if this one is full. If that does not work the log goes on with the one that it has: no entry is lost for it.
+    fn rotate(&mut self, settings: &Settings) {
+        let (now, rotation) = (Instant::now(), &settings.rotation);
+        let Some(file) = self.file.as_mut().filter(|file| file.is_full(rotation, now)) else { return };
+        match (file.rotate(rotation.keep, now), &settings.path) {
+            (Ok(()), _) => self.lines.begin_file(),
+            (Err((true, error)), Some(path)) => {
+                tracing::error!(path = %path.display(), %error, "this log of statements cannot be moved away: it grows, and is tried again each 10 seconds");
+            }
+            (Err(_), _) => {}
         }
     }
 
@@ -148,5 +157,98 @@ impl Writer {
             tracing::error!(path = %path.display(), %error, "this log of statements cannot be written: its entries are lost, and counted");
         }
         self.rests_until = Some(Instant::now() + REST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::{Arc, Mutex};
+
+    use delphinus_memory::Account;
+    use tracing_subscriber::util::SubscriberInitExt;
+
+    use super::*;
+    use crate::format::tests::entry;
+    use crate::journal::Rotation;
+    use crate::pen::Pen;
+
+    /// What the proxy's log says meanwhile.
+    #[derive(Clone, Default)]
+    struct Said(Arc<Mutex<Vec<u8>>>);
+
+    impl Said {
+        fn count(&self, what: &str) -> usize {
+            String::from_utf8_lossy(&self.0.lock().unwrap()).matches(what).count()
+        }
+    }
+
+    impl std::io::Write for Said {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A log without a thread, which `turn` stands for; what is said of it.
+    struct Stage {
+        journal: Arc<Journal>,
+        pen: Pen,
+        writer: Writer,
+        said: Said,
+        _guard: tracing::subscriber::DefaultGuard,
+    }
+
+    impl Stage {
+        fn new(path: &Path, rotation: Rotation) -> Self {
+            let said = Said::default();
+            let out = said.clone();
+            let subscriber = tracing_subscriber::fmt().with_writer(move || out.clone()).finish();
+            let guard = subscriber.set_default();
+            let journal = Arc::new(Journal::new(Account::unlimited()));
+            journal.follow(Settings { path: Some(path.to_owned()), rotation, ..Settings::off() });
+            let pen = journal.pen();
+            Self { journal, pen, writer: Writer::default(), said, _guard: guard }
+        }
+
+        /// An entry comes, and the thread looks, `REST` after the last time.
+        fn turn(&mut self) {
+            if let Some(until) = &mut self.writer.rests_until {
+                *until = Instant::now();
+            }
+            self.pen.write(&entry("SELECT 1"));
+            self.writer.write(&self.journal);
+        }
+    }
+
+    #[test]
+    fn a_row_of_failures_is_told_once() {
+        let never = Rotation { max_bytes: 0, after: Duration::ZERO, keep: 0 };
+        let mut stage = Stage::new(Path::new("/dev/full"), never);
+        (0..5).for_each(|_| stage.turn());
+        assert_eq!((stage.journal.counts().failed, stage.journal.counts().written), (5, 0));
+        assert_eq!(stage.said.count("cannot be written"), 1);
+        // The next row is another one.
+        stage.journal.follow(Settings { path: Some("/dev/null".into()), ..Settings::off() });
+        stage.turn();
+        stage.journal.follow(Settings { path: Some("/dev/full".into()), ..Settings::off() });
+        (0..5).for_each(|_| stage.turn());
+        assert_eq!((stage.journal.counts().failed, stage.said.count("cannot be written")), (10, 2));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_moved_away_loses_nothing() {
+        let folder = std::env::temp_dir().join(format!("delphinus-journal-stuck-{}", std::process::id()));
+        fs::create_dir_all(folder.join("slow.log.1/full")).unwrap();
+        let path = folder.join("slow.log");
+        let mut stage = Stage::new(&path, Rotation { max_bytes: 1, after: Duration::ZERO, keep: 1 });
+        (0..5).for_each(|_| stage.turn());
+        assert_eq!((stage.journal.counts().failed, stage.journal.counts().written), (0, 5));
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 5);
+        assert_eq!((stage.said.count("cannot be moved away"), stage.said.count("ERROR")), (1, 1));
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -425,6 +425,7 @@ impl Keeper {
         }
         let mut view = (*state.view).clone();
         view.trouble = Some(error.to_string());
+        view.troubles += 1;
         state.view = Arc::new(view);
         state.generation += 1;
         drop(state);

@@ -20,6 +20,8 @@ pub struct View {
     pub listed: Option<BootTime>,
     /// What is wrong with the store now.
     pub trouble: Option<String>,
+    /// How often something was.
+    pub troubles: u64,
     /// Keys that this process keeps without the store, because all others have promised to take none of them; and until when.
     kept: (BTreeSet<String>, Option<BootTime>),
     /// Epochs of keys that this process has given back, or has tried to.

@@ -33,7 +33,8 @@ mod watch;
 pub use inquiry::{Inquiry, NamedValues, Trouble};
 pub use monitor::Monitor;
 pub use promotion::{
-    Account, Asked, Holding, Hooks, Leave, LeaveTold, Line, Local, Moment, Outcome, Parts as PromotionParts,
-    Permit, Promoter, Promotion, PromotionSettings, Relays as PromotionRelays, Story, Told,
+    Account, Asked, Ends, Holding, Hooks, Leave, LeaveTold, Line, Local, Moment, Outcome,
+    Parts as PromotionParts, Permit, Promoter, Promotion, PromotionSettings, Relays as PromotionRelays,
+    Story, Told,
 };
 pub use settings::{BackendSpec, HeartbeatSettings, Settings, Tuning};

@@ -43,7 +43,7 @@ pub use hooks::{Hooks, Moment};
 pub use leave::{Leave, Local, Permit, Told as LeaveTold};
 pub use relays::Relays;
 pub use settings::{Account, PromotionSettings};
-pub use story::{Line, Story, Told};
+pub use story::{Ends, Line, Story, Told};
 
 /// The proxy's own sessions, as far as a move is about them.
 pub trait Holding {

@@ -24,10 +24,10 @@ use delphinus_net::{LoginEnd, NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_sql::{Flavor, Kill, KillScope, KillTarget, SqlText, Statement, digest};
 use delphinus_telemetry::{ClusterCounters, Counter};
-use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::command::{ClientStmtId, Code};
 use delphinus_wire::handshake::Packet;
 use delphinus_wire::handshake::server::Refusal;
-use delphinus_wire::{Command, HEADER_LEN};
+use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 
 use crate::answer;
 use crate::client_error::{ClientError, Lost, ProxyError};
@@ -191,9 +191,52 @@ impl Session {
         self.pass_on(input, Simple::init_db(name)).await
     }
 
+    /// Counts a command that is refused before it is looked at: by its kind, and by the digest of its statement. Whatever is counted in one
+    /// place is in all.
+    #[cold]
+    pub(crate) fn count_refused(&mut self, input: Input) {
+        let counters = &self.worker.counters;
+        let payload = self.client.buffer.data().get(HEADER_LEN..input.held).unwrap_or_default();
+        match Command::parse(payload) {
+            Ok(Command::Query(_)) => {
+                counters.command_query.increment();
+                let Ok(text_at) = query_text_at(payload, self.client.capabilities) else { return };
+                let lex = self.state.lex.options(&self.state.want.vars);
+                self.classify_counted(input, HEADER_LEN + text_at, lex);
+            }
+            Ok(Command::StmtExecute { id, .. } | Command::StmtBulkExecute(id)) => {
+                counters.command_stmt_execute.increment();
+                let id = self.statements.meant_by(id, self.state.flavor());
+                self.costs.executes(id);
+                self.is_of(id);
+            }
+            Ok(other) => {
+                let command = Rare::from(other);
+                command.counter(counters).increment();
+                if let Rare::Fetch(id) = self.as_meant(command) {
+                    self.count_fetch(id);
+                }
+            }
+            // Its arguments are cut off.
+            Err(_) => match payload.first().and_then(|code| Code::from_byte(*code)) {
+                Some(Code::StmtExecute | Code::StmtBulkExecute) => counters.command_stmt_execute.increment(),
+                Some(Code::StmtFetch) => {
+                    counters.command_stmt_fetch.increment();
+                    self.costs.fetches(ClientStmtId(0));
+                }
+                _ => counters.command_other.increment(),
+            },
+        }
+    }
+
     /// What follows is counted with the statement whose rows are fetched.
     fn count_fetch(&mut self, id: ClientStmtId) {
         self.costs.fetches(id);
+        self.is_of(id);
+    }
+
+    /// What runs has the digest of this prepared statement.
+    fn is_of(&mut self, id: ClientStmtId) {
         let Some(found) = self.statements.look(id) else { return };
         if let Some(sketch) = found.sketch {
             let lex = self.state.lex.options_with(&found.key.state().vars);

@@ -60,7 +60,8 @@ use writing::Writing;
 pub(crate) use catch_up::Patience;
 pub(crate) use demand::Reading;
 pub(crate) use follow::Done;
-pub(crate) use ledger::{Depends, Ledger, TextHere, primary_of, succession_of};
+pub(crate) use kept_answer::origin_at;
+pub(crate) use ledger::{Depends, Ledger, TextHere, primary_of};
 pub use spots::spots_written;
 pub(crate) use token::Token;
 

@@ -217,7 +217,10 @@ impl Session {
         self.steering.limits = Some(limits);
         match waited {
             Ok(()) => self.serve_command(input).await,
-            Err(error) => self.refuse(input, error).await,
+            Err(error) => {
+                self.count_refused(input);
+                self.refuse(input, error).await
+            }
         }
     }
 
@@ -308,11 +311,13 @@ impl Session {
     #[inline]
     async fn serve_command(&mut self, input: Input) -> Outcome {
         if input.frame.len as u64 > self.settings.max_allowed_packet {
+            self.count_refused(input);
             self.client.skip(input).await?;
             return Ok(Served::Fatal(ProxyError::PacketTooLarge));
         }
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let Ok(command) = Command::parse(payload) else {
+            self.count_refused(input);
             self.client.skip(input).await?;
             return Ok(Served::Error(ProxyError::Malformed));
         };

@@ -29,7 +29,9 @@ pub struct Limits {
 pub struct WhoNo(pub(crate) u32);
 
 /// So many users in schemas are told apart.
-const MOST_WHOS: usize = 4096;
+pub(crate) const MOST_WHOS: usize = 4096;
+/// And so many more users, whose schemas are not.
+pub(crate) const MOST_USERS: usize = 4096;
 /// What a text or a name needs beside its bytes, about.
 const ENTRY_BYTES: usize = 96;
 
@@ -176,18 +178,22 @@ impl Statistics {
     }
 
     pub(crate) fn who(&self, cluster: ClusterId, user: &str, schema: Option<&str>) -> WhoNo {
-        let who = Who { cluster, user: Some(user.into()), schema: schema.map(Arc::from) };
+        let whole = Who { cluster, user: Some(user.into()), schema: schema.map(Arc::from) };
+        let alone = Who { schema: None, ..whole.clone() };
         let mut names = lock(&self.names);
-        if let Some(number) = names.find(&who) {
-            return number;
+        for (who, most) in [(whole, MOST_WHOS), (alone, MOST_WHOS + MOST_USERS)] {
+            if let Some(number) = names.find(&who) {
+                return number;
+            }
+            let bytes = user.len() + who.schema.as_deref().map_or(0, str::len) + ENTRY_BYTES;
+            if names.all.len() < most
+                && let Some(permit) = self.account.take(Owner::Digests, bytes)
+            {
+                return names.add(who, Some(permit));
+            }
         }
-        let bytes = user.len() + schema.map_or(0, str::len) + ENTRY_BYTES;
-        let permit = self.account.take(Owner::Digests, bytes).filter(|_| names.all.len() < MOST_WHOS);
-        if permit.is_none() {
-            drop(names);
-            return self.anybody(cluster);
-        }
-        names.add(who, permit)
+        drop(names);
+        self.anybody(cluster)
     }
 
     /// Who has this number.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use delphinus_sandbox::Flavor;
+use delphinus_sandbox::{Cluster, Flavor};
 
 use crate::client::Client;
 use crate::config_file::ConfigFile;
@@ -38,15 +38,28 @@ impl Drop for Folder {
 impl Ground {
     /// Starts it; `sections` are more sections of the configuration, made for the folder of the logs.
     pub fn start(flavor: Flavor, proxy: &[&str], sections: impl FnOnce(&Path) -> String) -> Result<Self> {
+        Self::start_for(flavor, proxy, |folder, _| sections(folder))
+    }
+
+    /// The same with sections that depend on the servers, too.
+    pub fn start_for(
+        flavor: Flavor,
+        proxy: &[&str],
+        sections: impl FnOnce(&Path, &Cluster) -> String,
+    ) -> Result<Self> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("delphinus-see-{}-run-{number}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         let folder = Folder(folder);
         let (operators, door) = (Operators::default(), HttpDoor::new()?);
-        let mut config = ConfigFile::with_proxy(proxy);
-        config.sections = vec![[sections(&folder.0), operators.section(), door.section("")].concat()];
-        let stage = Stage::with(flavor, &config)?;
+        let stage = Stage::with_config_for(flavor, &[], |cluster| {
+            let own = sections(&folder.0, cluster);
+            Ok(ConfigFile {
+                sections: vec![[own, operators.section(), door.section("")].concat()],
+                ..ConfigFile::with_proxy(proxy)
+            })
+        })?;
         // The general log of so many statements costs more than all the rest.
         for server in &stage.cluster.servers {
             server.query("SET GLOBAL general_log = OFF")?;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use delphinus_sandbox::{Flavor, ensure_packages};
 use delphinus_testkit::Reply;
 
-use super::{Ground, Row, float, metrics};
+use super::{Ground, Row, beside, float, metrics};
 use crate::poll::until;
 use crate::programs::run as run_program;
 use crate::stage::Address;
@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_mins(10);
 
 /// What clients have counted of their own statements.
 #[derive(Default)]
-struct Counted {
+pub(super) struct Counted {
     statements: AtomicU64,
     errors: AtomicU64,
     fetches: AtomicU64,
@@ -39,14 +39,15 @@ pub(super) fn run(flavor: Flavor, is_quick: bool) -> Result<Vec<Row>> {
 
 /// So many statements; an error says which two places differ.
 pub(super) fn check(flavor: Flavor, statements: u64) -> Result<Vec<Row>> {
-    let mut ground = Ground::start(flavor, &[], |folder| {
+    let mut ground = Ground::start_for(flavor, &[], |folder, cluster| {
         let file = |name: &str| folder.join(name).display().to_string();
-        format!(
-            "[slow_log]\nfile = \"{}\"\nlong_query_time_ms = 0\nmax_file_bytes = 0\n\
+        beside::sections(cluster)
+            + &format!(
+                "[slow_log]\nfile = \"{}\"\nlong_query_time_ms = 0\nmax_file_bytes = 0\n\
              [sql_log]\nfile = \"{}\"\nmode = \"all\"\nformat = \"json\"\nmax_file_bytes = 0\n",
-            file("slow.log"),
-            file("sql.log")
-        )
+                file("slow.log"),
+                file("sql.log")
+            )
     })?;
     ground
         .stage
@@ -60,13 +61,16 @@ pub(super) fn check(flavor: Flavor, statements: u64) -> Result<Vec<Row>> {
             let (address, counted) = (&ground.stage.address, &counted);
             scope.spawn(move || work(address, number, statements / CLIENTS, counted))
         };
-        let clients: Vec<_> = (0..CLIENTS).map(work).collect();
+        let mut clients: Vec<_> = (0..CLIENTS).map(work).collect();
+        let (address, counted) = (&ground.stage.address, &counted);
+        clients.push(scope.spawn(move || beside::work(address, flavor, statements / 100, counted)));
         clients.into_iter().try_for_each(|client| client.join().expect("invariant: clients do not panic"))
     })?;
     let (kills, ended) = killed(&mut ground)?;
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let (statements, errors) = (before + count(&counted.statements) + kills, count(&counted.errors) + ended);
     compare(&mut ground, (statements, errors, count(&counted.fetches)))?;
+    beside::was_there(&mut ground)?;
     let row = |what, found: u64| Row {
         what,
         flavor,
@@ -131,7 +135,7 @@ fn work(address: &Address, number: u64, statements: u64, counted: &Counted) -> R
     Ok(())
 }
 
-fn note(replies: &[Reply], counted: &Counted) {
+pub(super) fn note(replies: &[Reply], counted: &Counted) {
     counted.statements.fetch_add(1, Ordering::Relaxed);
     if replies.iter().any(|reply| reply.failure().is_some()) {
         counted.errors.fetch_add(1, Ordering::Relaxed);

@@ -41,6 +41,7 @@ pub(crate) fn tells_and_obeys(flavor: Flavor) {
     is("delphinus_relay_replicas{relay=\"r\"}", 1.0);
     is("delphinus_relay_files{relay=\"r\"}", f64::from(u32::try_from(files.len()).unwrap()));
     is("delphinus_relay_replica_behind_bytes{relay=\"r\"", 0.0);
+    door.satisfies_promtool().unwrap();
 
     rotates(&scene, &door);
     assert_eq!(command(&door, "operator", "RELAY STOP r").0, 200);

@@ -52,6 +52,11 @@ pub(crate) static BACKENDS: Source = Source {
             Column::text("lag_source", "What the lag is measured by."),
             Column::text("origin", "Configured, or found and by which server."),
             Column::integer(
+                "latency_us",
+                "us",
+                "How long its last answer to the monitor took; NULL: it has given none.",
+            ),
+            Column::integer(
                 "backend_ndx",
                 "",
                 "Its place in this table, as Cetus and Atlas number backends.",
@@ -106,6 +111,7 @@ async fn of_cluster(cluster: &ClusterView) -> Cells {
             text(&cluster.name),
             backend.lag_source.map(delphinus_topology::LagSource::as_str).into(),
             text(origin(backend, &spot)),
+            backend.latency.map(|latency| number(latency.as_micros())).into(),
         ]);
         Some(row)
     };

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use delphinus_net::rt;
 use delphinus_sql::Digest;
-use delphinus_stats::{Place, Sum};
-use delphinus_tables::{self as tables, Cell, Column};
+use delphinus_stats::{Place, Statistics, Sum};
+use delphinus_tables::{self as tables, Cell, Column, Reads};
 use delphinus_topology::{BackendId, ClusterId};
 
 use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::console::Console;
-use crate::source::{Cells, Provider, Source};
+use crate::source::{Cells, Filling, Provider, Source};
 use crate::table::{number, text};
 use crate::time::stamp;
 use crate::users::AdminRole;
@@ -26,7 +27,10 @@ const DIGEST_TEXT: Column = Column::text(
     "digest_text",
     "The text without literals, up to digests.max_length; NULL where it was not kept.",
 );
-const SCHEMA: Column = Column::text("schema", "The schema that the sessions were in.");
+const SCHEMA: Column = Column::text(
+    "schema",
+    "The schema that the sessions were in; NULL: in none, or in one of those for which there was no room.",
+);
 const USER: Column = Column::text("user", "The user; NULL: of all users for which there was no room.");
 const BACKEND: Column = Column::text("backend", "The backend that had them; NULL: none, the proxy answered.");
 
@@ -78,12 +82,12 @@ const fn source(
     name: &'static str,
     help: &'static str,
     columns: &'static [Column],
-    rows: fn(&Console) -> Cells,
+    rows: for<'a> fn(&'a Console, Option<&'a Reads>) -> Filling<'a>,
 ) -> Source {
     Source {
         table: tables::Table { name, help, columns, over: "" },
         role: AdminRole::Viewer,
-        rows: Provider::Now(rows),
+        rows: Provider::Asking(rows),
     }
 }
 
@@ -91,32 +95,39 @@ pub(crate) static DIGESTS: Source = source(
     "digests",
     "What statements cost, by digest, since the start or RESET DIGESTS; those with the largest sum of times first.",
     &with_counts::<3, 24>([CLUSTER, DIGEST, DIGEST_TEXT]),
-    digests,
+    |console, _| Box::pin(aside(console, digests)),
 );
 
 pub(crate) static DIGESTS_BY_ORIGIN: Source = source(
     "digests_by_origin",
     "The same by digest, user, schema and backend. Percentiles of rows cannot be added up; all other counts can.",
     &with_counts::<6, 27>([CLUSTER, SCHEMA, USER, BACKEND, DIGEST, DIGEST_TEXT]),
-    digests_by_origin,
+    |console, _| Box::pin(aside(console, digests_by_origin)),
 );
 
 pub(crate) static STATEMENTS_BY_BACKEND: Source = source(
     "statements_by_backend",
     "What statements cost, by backend, since the start.",
     &with_counts::<2, 23>([CLUSTER, BACKEND]),
-    statements_by_backend,
+    |console, _| Box::pin(aside(console, statements_by_backend)),
 );
 
 pub(crate) static STATEMENTS_BY_USER: Source = source(
     "statements_by_user",
     "What statements cost, by user, since the start.",
     &with_counts::<2, 23>([CLUSTER, USER]),
-    statements_by_user,
+    |console, _| Box::pin(aside(console, statements_by_user)),
 );
 
+/// Adds up on a thread of its own: there may be many rows.
+async fn aside(console: &Console, rows: fn(&Statistics, &Names) -> Cells) -> Result<Cells, Refused> {
+    let (statistics, names) = (console.parts.statistics.clone(), Names::of(console));
+    let added = rt::compute(move || rows(&statistics, &names)).await;
+    added.ok_or_else(|| Refused::because("what statements cost could not be added up".to_owned()))
+}
+
 /// How what is counted by numbers is named.
-struct Names {
+pub(super) struct Names {
     clusters: HashMap<ClusterId, Arc<str>>,
     backends: HashMap<(ClusterId, BackendId), Arc<str>>,
     /// When the clock of sessions began.
@@ -124,7 +135,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(console: &Console) -> Self {
+    pub(super) fn of(console: &Console) -> Self {
         let (mut clusters, mut backends) = (HashMap::new(), HashMap::new());
         for (id, cluster) in console.clusters() {
             clusters.insert(id, cluster.name.clone());
@@ -135,12 +146,20 @@ impl Names {
         Self { clusters, backends, began: console.began }
     }
 
+    pub(super) fn of_cluster(&self, cluster: ClusterId) -> Option<&Arc<str>> {
+        self.clusters.get(&cluster)
+    }
+
+    pub(super) fn of_backend(&self, cluster: ClusterId, backend: Option<BackendId>) -> Option<&Arc<str>> {
+        self.backends.get(&(cluster, backend?))
+    }
+
     fn cluster(&self, cluster: ClusterId) -> Cell {
-        self.clusters.get(&cluster).map_or(Cell::Null, text)
+        self.of_cluster(cluster).map_or(Cell::Null, text)
     }
 
     fn backend(&self, cluster: ClusterId, backend: Option<BackendId>) -> Cell {
-        backend.and_then(|backend| self.backends.get(&(cluster, backend))).map_or(Cell::Null, text)
+        self.of_backend(cluster, backend).map_or(Cell::Null, text)
     }
 
     /// The cells of [`COUNTS`].
@@ -180,33 +199,31 @@ impl Names {
 }
 
 /// The digest and its text.
-fn digest_cells(console: &Console, digest: Option<Digest>) -> [Cell; 2] {
+fn digest_cells(statistics: &Statistics, digest: Option<Digest>) -> [Cell; 2] {
     let Some(digest) = digest else { return [Cell::Null, Cell::Null] };
-    let known = console.parts.statistics.text(digest);
+    let known = statistics.text(digest);
     [text(digest), known.map_or(Cell::Null, text)]
 }
 
-fn digests(console: &Console) -> Cells {
-    let names = Names::of(console);
+fn digests(statistics: &Statistics, names: &Names) -> Cells {
     let mut rows = Vec::new();
-    console.parts.statistics.by_statement(|cluster, digest, sum| {
-        let first = [names.cluster(cluster)].into_iter().chain(digest_cells(console, digest));
+    statistics.by_statement(|cluster, digest, sum| {
+        let first = [names.cluster(cluster)].into_iter().chain(digest_cells(statistics, digest));
         rows.push((sum.totals.total_us, first.chain(names.counts(sum)).collect()));
     });
     by_time(rows)
 }
 
-fn digests_by_origin(console: &Console) -> Cells {
-    let names = Names::of(console);
+fn digests_by_origin(statistics: &Statistics, names: &Names) -> Cells {
     let mut rows = Vec::new();
-    console.parts.statistics.by_digest(|digest, who, backend, sum| {
+    statistics.by_digest(|digest, who, backend, sum| {
         let first = [
             names.cluster(who.cluster),
             who.schema.as_ref().map_or(Cell::Null, text),
             who.user.as_ref().map_or(Cell::Null, text),
             names.backend(who.cluster, backend),
         ];
-        let first = first.into_iter().chain(digest_cells(console, digest));
+        let first = first.into_iter().chain(digest_cells(statistics, digest));
         rows.push((sum.totals.total_us, first.chain(names.counts(sum)).collect()));
     });
     by_time(rows)
@@ -218,9 +235,8 @@ fn by_time(mut rows: Vec<(u64, Vec<Cell>)>) -> Cells {
     rows.into_iter().map(|(_, cells)| cells).collect()
 }
 
-fn statements_by_backend(console: &Console) -> Cells {
-    let names = Names::of(console);
-    let sums = console.parts.statistics.since_start(|who, backend| (who.cluster, backend));
+fn statements_by_backend(statistics: &Statistics, names: &Names) -> Cells {
+    let sums = statistics.since_start(|who, backend| (who.cluster, backend));
     let row = |((cluster, backend), sum): &((ClusterId, Option<BackendId>), Sum)| {
         let first = [names.cluster(*cluster), names.backend(*cluster, *backend)];
         first.into_iter().chain(names.counts(sum)).collect()
@@ -228,9 +244,8 @@ fn statements_by_backend(console: &Console) -> Cells {
     counted(sums).iter().map(row).collect()
 }
 
-fn statements_by_user(console: &Console) -> Cells {
-    let names = Names::of(console);
-    let sums = console.parts.statistics.since_start(|who, _| (who.cluster, who.user.clone()));
+fn statements_by_user(statistics: &Statistics, names: &Names) -> Cells {
+    let sums = statistics.since_start(|who, _| (who.cluster, who.user.clone()));
     let row = |((cluster, user), sum): &((ClusterId, Option<Arc<str>>), Sum)| {
         let first = [names.cluster(*cluster), user.as_ref().map_or(Cell::Null, text)];
         first.into_iter().chain(names.counts(sum)).collect()

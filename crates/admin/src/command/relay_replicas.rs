@@ -23,6 +23,8 @@ pub struct RelayReplicaRow {
     pub server_id: u32,
     /// Its `server_uuid`; MariaDB has none.
     pub uuid: Option<String>,
+    /// It is a program such as `mysqlbinlog`, and no server.
+    pub is_program: bool,
     /// `report_host:report_port`, where it has said so.
     pub reports: Option<String>,
     /// The connection is encrypted.

@@ -1,15 +1,17 @@
 //! Snapshots of what is counted: their tables, how one is taken, and `SNAPSHOT NOW`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use delphinus_history::{Grouped, Snapshot, StatementRow, Stored, TOTALS};
 use delphinus_net::rt::{self, oneshot};
 use delphinus_sql::Digest;
-use delphinus_stats::{Place, Sum};
+use delphinus_stats::{Place, Statistics, Sum};
 use delphinus_tables::{Column, Table as TableOf};
 use delphinus_topology::{BackendId, ClusterId};
 
+use super::digests::Names;
 use super::{Call, status, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::console::Console;
@@ -120,83 +122,81 @@ pub(super) async fn take(call: &Call<'_>) -> Result<Answer, Refused> {
             history.state().as_str()
         )));
     }
-    let (sender, stored) = oneshot::channel();
-    let snapshot = call.console.snapshot(Some(call.caller.user.clone()));
-    // Who asks may have gone.
-    history.take(snapshot, move |result| drop(sender.send(result)));
     let late =
         || "the disk has not answered in time; the table snapshots shows whether it was stored".to_owned();
-    match rt::timeout(PATIENCE, stored).await.and_then(Result::ok).unwrap_or_else(|| Err(late())) {
+    let taken = call.console.take_snapshot(Some(call.caller.user.clone()));
+    match rt::timeout(PATIENCE, taken).await.unwrap_or_else(|| Err(late())) {
         Ok(id) => Ok(Answer::Rows(Table::new(["#snapshot"]).with([vec![number(id)]]))),
         Err(why) => Err(Refused::because(format!("the snapshot was not stored: {why}"))),
     }
 }
 
 impl Console {
-    /// What is counted by now; `by` has asked for it.
-    pub fn snapshot(&self, by: Option<String>) -> Snapshot {
+    /// Has what is counted by now stored; its number. `by` has asked for it.
+    pub async fn take_snapshot(&self, by: Option<String>) -> Result<i64, String> {
+        let snapshot = self.snapshot(by).await.ok_or("what is counted could not be added up")?;
+        let (sender, stored) = oneshot::channel();
+        // Who asks may have gone.
+        self.parts.history.take(snapshot, move |result| drop(sender.send(result)));
+        stored.await.unwrap_or_else(|_| Err("the history has ended".to_owned()))
+    }
+
+    /// What is counted by now. Added up on a thread of its own: there may be many rows.
+    async fn snapshot(&self, by: Option<String>) -> Option<Snapshot> {
         let seconds =
             |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().cast_signed();
-        let mut statements = Vec::new();
-        self.add_backends(&mut statements);
-        self.add_users(&mut statements);
-        self.add_digests(&mut statements);
-        Snapshot {
-            at: seconds(SystemTime::now()),
-            started: seconds(self.began),
-            by,
-            resets: self.parts.statistics.resets(),
-            counters: status::numbers(self),
-            statements,
-        }
-    }
-
-    fn cluster_name(&self, id: ClusterId) -> Option<Arc<str>> {
-        self.parts.clusters.get(id.index()).map(|cluster| cluster.name.clone())
-    }
-
-    fn backend_name(&self, id: ClusterId, backend: BackendId) -> Option<Arc<str>> {
-        let cluster = self.parts.clusters.get(id.index())?;
-        cluster.reader.load().backend(backend).map(|backend| backend.name.clone())
-    }
-
-    fn add_backends(&self, rows: &mut Vec<StatementRow>) {
-        let sums = self.parts.statistics.since_start(|who, backend| (who.cluster, backend));
-        for ((cluster, backend), sum) in sums {
-            let name = backend.and_then(|backend| self.backend_name(cluster, backend));
-            rows.push(row((Grouped::Backend, self.cluster_name(cluster)), name, None, &sum));
-        }
-    }
-
-    fn add_users(&self, rows: &mut Vec<StatementRow>) {
-        let sums = self.parts.statistics.since_start(|who, _| (who.cluster, who.user.clone()));
-        for ((cluster, user), sum) in sums {
-            rows.push(row((Grouped::User, self.cluster_name(cluster)), user, None, &sum));
-        }
-    }
-
-    /// Those with the largest sums of times, and the rest.
-    fn add_digests(&self, rows: &mut Vec<StatementRow>) {
+        let (statistics, names) = (self.parts.statistics.clone(), Names::of(self));
         let most = self.parts.proxy.most_digests_of_snapshot();
-        let (mut all, mut rest) = (Vec::new(), Sum::default());
-        self.parts.statistics.by_statement(|cluster, digest, sum| match digest {
-            Some(digest) => all.push((cluster, digest, sum.clone())),
-            None => rest.merge(sum),
+        let (at, started) = (seconds(SystemTime::now()), seconds(self.began));
+        let (resets, counters) = (statistics.resets(), status::numbers(self));
+        let statements = rt::compute(move || {
+            let mut statements = backends(&statistics, &names);
+            statements.extend(users(&statistics, &names));
+            statements.extend(digests(&statistics, &names, most));
+            statements
         });
-        all.sort_by_key(|(_, _, sum)| std::cmp::Reverse(sum.totals.total_us));
-        for (_, _, sum) in all.iter().skip(most) {
-            rest.merge(sum);
-        }
-        for (cluster, digest, sum) in all.iter().take(most) {
-            rows.push(row((Grouped::Digest, self.cluster_name(*cluster)), None, Some(*digest), sum));
-            if let Some(row) = rows.last_mut() {
-                row.text = self.parts.statistics.text(*digest);
-            }
-        }
-        if rest.totals.count > 0 {
-            rows.push(row((Grouped::Digest, None), None, None, &rest));
-        }
+        Some(Snapshot { at, started, by, resets, counters, statements: statements.await? })
     }
+}
+
+fn backends(statistics: &Statistics, names: &Names) -> Vec<StatementRow> {
+    let sums = statistics.since_start(|who, backend| (who.cluster, backend));
+    let one = |((cluster, backend), sum): &((ClusterId, Option<BackendId>), Sum)| {
+        let name = names.of_backend(*cluster, *backend).cloned();
+        row((Grouped::Backend, names.of_cluster(*cluster).cloned()), name, None, sum)
+    };
+    sums.into_iter().map(|sum| one(&sum)).collect()
+}
+
+fn users(statistics: &Statistics, names: &Names) -> Vec<StatementRow> {
+    let sums = statistics.since_start(|who, _| (who.cluster, who.user.clone()));
+    let one = |((cluster, user), sum): ((ClusterId, Option<Arc<str>>), Sum)| {
+        row((Grouped::User, names.of_cluster(cluster).cloned()), user, None, &sum)
+    };
+    sums.into_iter().map(one).collect()
+}
+
+/// Those with the largest sums of times, and the rest. No more than `most` of them are held at a time: they have large histograms.
+fn digests(statistics: &Statistics, names: &Names, most: usize) -> Vec<StatementRow> {
+    let (mut largest, mut rest) = (BTreeMap::new(), Sum::default());
+    statistics.by_statement(|cluster, digest, sum| {
+        let Some(digest) = digest else { return rest.merge(sum) };
+        largest.insert((sum.totals.total_us, cluster, digest), sum.clone());
+        if largest.len() > most
+            && let Some((_, least)) = largest.pop_first()
+        {
+            rest.merge(&least);
+        }
+    });
+    let one = |(&(_, cluster, digest), sum): (&(u64, ClusterId, Digest), &Sum)| StatementRow {
+        text: statistics.text(digest),
+        ..row((Grouped::Digest, names.of_cluster(cluster).cloned()), None, Some(digest), sum)
+    };
+    let mut rows: Vec<_> = largest.iter().rev().map(one).collect();
+    if rest.totals.count > 0 {
+        rows.push(row((Grouped::Digest, None), None, None, &rest));
+    }
+    rows
 }
 
 fn row(
@@ -228,5 +228,34 @@ fn row(
         text: None,
         totals: totals.map(|total| i64::try_from(total).unwrap_or(i64::MAX)),
         histogram: sum.times.to_text(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_memory::Account;
+    use delphinus_stats::{Cost, Limits};
+
+    use super::super::tests::console;
+    use super::*;
+
+    #[test]
+    fn the_largest_digests_have_rows_and_the_others_are_in_the_rest() {
+        let limits = Limits { by_digest: true, max_bytes: 1 << 30, max_text: 100 };
+        let statistics = Statistics::new(Account::unlimited(), limits);
+        let recorder = statistics.recorder(ClusterId(0));
+        let who = recorder.who("app", None);
+        for n in 0..100_u64 {
+            // Neither the first nor the last ones are the largest.
+            let cost = Cost { total_us: 1000 + (n * 37) % 100, ..Cost::default() };
+            recorder.record(Some(Digest(n + 1)), (who, None), &cost, 0);
+        }
+        let console = console();
+        let rows = digests(&statistics, &Names::of(&console), 10);
+        let times: Vec<_> = rows.iter().map(|row| row.totals[2]).collect();
+        let rest = (0..90).map(|us| 1000 + us).sum();
+        assert_eq!(times, [1099, 1098, 1097, 1096, 1095, 1094, 1093, 1092, 1091, 1090, rest]);
+        assert_eq!(rows.iter().map(|row| row.totals[0]).sum::<i64>(), 100);
+        assert_eq!(digests(&statistics, &Names::of(&console), 0).len(), 1);
     }
 }

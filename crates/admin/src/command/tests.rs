@@ -15,13 +15,15 @@ use delphinus_session::{Pauses, Routing};
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 
+use super::cache_streams::CacheStreamRow;
 use super::dispatch::find;
+use super::relay_replicas::RelayReplicaRow;
 use super::relays::{RelayRow, RelayWish, RelayWishing};
-use super::vips::{MemberRow, VipChecking, VipRow, VipWish, Wishing};
+use super::vips::{LeaseRow, MemberRow, VipChecking, VipRow, VipWish, Wishing};
 use super::*;
 use crate::cluster::{ClusterView, PauseDoor};
 use crate::console::{ChangedOption, Changing, ClientUser, ConfigChange, ListenerRow, Parts, Proxy, Saving};
-use crate::switching::{CheckRow, MoveLine, MoveRow, Moving, Switching};
+use crate::switching::{CheckRow, MoveEnds, MoveLine, MoveRow, Moving, RemoteRelayRow, Switching};
 use crate::text::words;
 use crate::users::AdminUser;
 use delphinus_config::{Edit, Effect};
@@ -118,6 +120,14 @@ impl Switching for Still {
     fn moves(&self) -> Vec<MoveRow> {
         vec![moved("ops")]
     }
+
+    fn ends(&self) -> Vec<MoveEnds> {
+        vec![MoveEnds { kind: "failover", counts: vec![("done", 2)], last: Duration::from_millis(1500) }]
+    }
+
+    fn remote_relays(&self) -> Vec<RemoteRelayRow> {
+        vec![RemoteRelayRow { name: "far".to_owned(), answers: Some(false), questions: [7, 1] }]
+    }
 }
 
 fn moved(by: &str) -> MoveRow {
@@ -169,7 +179,39 @@ impl Proxy for TwoOptions {
     }
 
     fn vips(&self) -> Vec<VipRow> {
-        Vec::new()
+        vec![VipRow {
+            name: "app".into(),
+            addresses: Vec::new(),
+            role: "primary",
+            holder: None,
+            wanted: None,
+            state: "elsewhere",
+            since: Duration::ZERO,
+            left: Duration::ZERO,
+            epoch: None,
+            error: None,
+        }]
+    }
+
+    fn lease(&self) -> Option<LeaseRow> {
+        let left = Duration::from_secs(9);
+        Some(LeaseRow { is_up: true, errors: 3, age: Some(Duration::from_millis(500)), left })
+    }
+
+    fn cache_streams(&self) -> Vec<CacheStreamRow> {
+        vec![CacheStreamRow {
+            cluster: "main".to_owned(),
+            lag: Some(Duration::ZERO),
+            ..CacheStreamRow::default()
+        }]
+    }
+
+    fn relay_replicas(&self) -> Vec<RelayReplicaRow> {
+        let one =
+            RelayReplicaRow { relay: "r".to_owned(), host: "db1".to_owned(), ..RelayReplicaRow::default() };
+        // Two programs of one host, and two servers with one id.
+        let program = RelayReplicaRow { is_program: true, ..one.clone() };
+        vec![program.clone(), program, one.clone(), one]
     }
 
     fn members(&self) -> Vec<MemberRow> {

@@ -53,6 +53,19 @@ pub struct MemberRow {
     pub epoch: u64,
 }
 
+/// How this process stands with the lease store.
+#[derive(Debug, Clone)]
+pub struct LeaseRow {
+    /// The store answers.
+    pub is_up: bool,
+    /// How often it did not, or refused something.
+    pub errors: u64,
+    /// Since its keys were listed; `None`: they were not yet.
+    pub age: Option<Duration>,
+    /// So long this process is sure to hold what it holds.
+    pub left: Duration,
+}
+
 /// What becomes of a wish.
 pub type Wishing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 

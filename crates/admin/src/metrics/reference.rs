@@ -14,10 +14,12 @@ const HEAD: &str = "# Metrics
 <!-- Made by `cargo xtask docs`. Change the text in crates/telemetry/src/counters.rs, crates/admin/src/command/status.rs, crates/admin/src/metrics/* and crates/http/src/counts.rs. -->
 
 `GET /metrics` of the [HTTP door](../http.md) has these, in Prometheus' text format. Times are in seconds, sizes in bytes. Labels have as many
-values as there are clusters, backends, rules, filters and limits; nothing that clients send becomes a label.
+values as there are clusters, backends, rules, filters, limits, virtual IPs and relays; nothing that clients send becomes a label. Replicas of a
+relay have their host and `server_id`, 100 of each relay; those beyond are one, `(rest)`.
 
 What [SHOW STATUS](status.md) has is here under the same name, but for times: `.._microseconds_total` there is `.._seconds_total` here.
-`delphinus_statement*` are the numbers of the table `statements_by_backend`; their backend is `(proxy)` for answers that no backend gave.
+`delphinus_statement*` are the numbers of the table `statements_by_backend`; their backend is `(proxy)` for answers that no backend gave, and
+`(removed)` for what was counted of backends that the configuration, or the cluster, does not have any more.
 
 | name | type | labels | |
 |---|---|---|---|

@@ -54,3 +54,25 @@ fn times_are_in_seconds() {
     assert!(text.contains("\ndelphinus_pool_wait_seconds_total{cluster=\"by port\"} 1.5\n"), "{text}");
     assert!(text.contains("\nprocess_cpu_seconds_total "), "{text}");
 }
+
+#[test]
+fn what_moves_hang_on_is_told() {
+    let mut text = Exposition::default();
+    for (metric, points) in &read() {
+        text.add(metric, points);
+    }
+    let text = text.into_text();
+    for line in [
+        "delphinus_lease_up 1",
+        "delphinus_lease_errors_total 3",
+        "delphinus_lease_age_seconds 0.5",
+        "delphinus_lease_left_seconds 9",
+        "delphinus_moves_total{cluster=\"main\",kind=\"failover\",result=\"done\"} 2",
+        "delphinus_moves_total{cluster=\"main\",kind=\"switchover\",result=\"failed\"} 0",
+        "delphinus_move_last_duration_seconds{cluster=\"main\",kind=\"failover\"} 1.5",
+        "delphinus_remote_relay_up{cluster=\"main\",relay=\"far\"} 0",
+        "delphinus_remote_relay_questions_total{cluster=\"main\",relay=\"far\",result=\"answered\"} 7",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+    }
+}

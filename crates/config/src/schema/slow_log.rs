@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{is, unset};
-use crate::word::SlowLogFormat;
+use crate::word::{LogFlush, SlowLogFormat};
 
 section! {
     /// Statements that take long are written into a file, as MySQL's slow log has them, or as JSON. See docs/see.md.
@@ -24,8 +24,10 @@ section! {
         /// Texts are written with their literals, which may be secrets. If not, each literal is a `?`. Statements that may tell a password,
         /// as CREATE USER, never have them. Values of prepared statements are never written.
         literals: bool = is(false), "", Hot;
-        /// What is written is on the disk before more is written. Statements do not wait for that.
-        fsync: bool = is(false), "", Hot;
+        /// "batch": what has come within 50 ms is written at once. "line": each entry is written by itself, within a few milliseconds.
+        /// "fsync": each entry is on the disk before the next is written. Statements wait for none of these; what the disk does not keep
+        /// up with is dropped and counted.
+        flush: LogFlush = is(LogFlush::Batch), "", Hot;
         /// A file of this size is moved away to `file.1`, the one before to `file.2`, and so on. 0: it grows.
         max_file_bytes: u64 = is(1_073_741_824), "bytes", Hot, in 0..=1_099_511_627_776;
         /// A file that was begun so long ago is moved away, too. 0: never for that.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{is, unset};
-use crate::word::{SqlLogFlush, SqlLogFormat, SqlLogMode};
+use crate::word::{LogFlush, SqlLogFormat, SqlLogMode};
 
 section! {
     /// All statements are written into a file, those of clients, those that backends are asked, or both. See docs/see.md.
@@ -30,7 +30,7 @@ section! {
         /// "batch": what has come within 50 ms is written at once. "line": each line is written by itself, within a few milliseconds.
         /// "fsync": each line is on the disk before the next is written. Statements wait for none of these; what the disk does not keep
         /// up with is dropped and counted.
-        flush: SqlLogFlush = is(SqlLogFlush::Batch), "", Hot;
+        flush: LogFlush = is(LogFlush::Batch), "", Hot;
         /// A file of this size is moved away to `file.1`, the one before to `file.2`, and so on. 0: it grows.
         max_file_bytes: u64 = is(1_073_741_824), "bytes", Hot, in 0..=1_099_511_627_776;
         /// A file that was begun so long ago is moved away, too. 0: never for that.

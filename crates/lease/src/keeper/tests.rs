@@ -343,7 +343,8 @@ fn whoever_has_lost_its_key_writes_nothing_by_its_right() {
     store.set(|told| told.keys.delete("plan").unwrap());
     // It is on its way when the store goes, and the store comes back without the lease.
     store.set(|told| told.is_gone = true);
-    until(&lease, |view| view.trouble.is_some());
+    let before = lease.view().troubles;
+    until(&lease, |view| view.trouble.is_some() && view.troubles > before);
     let late = put_as(&lease, epoch);
     let number = lease.view().lease;
     store.set(|told| {

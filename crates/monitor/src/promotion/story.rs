@@ -1,7 +1,7 @@
 //! What was done, step by step: the time line that operators read, of the last moves.
 
-use std::collections::VecDeque;
-use std::time::{Duration, SystemTime};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant, SystemTime};
 
 /// So many moves are kept.
 const MOVES: usize = 32;
@@ -17,6 +17,8 @@ pub struct Told {
     pub number: u64,
     /// When it began.
     pub began: SystemTime,
+    /// The same by a clock that is never set.
+    since: Instant,
     /// `switchover` or `failover`.
     pub kind: &'static str,
     /// Who had the role.
@@ -53,6 +55,16 @@ pub struct Line {
 pub struct Story {
     moves: VecDeque<Told>,
     count: u64,
+    ends: BTreeMap<&'static str, Ends>,
+}
+
+/// What has become of all moves of one kind that have ended.
+#[derive(Debug, Clone, Default)]
+pub struct Ends {
+    /// How often, by the state in which they ended.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// How long the last one took.
+    pub last: Duration,
 }
 
 impl Story {
@@ -72,6 +84,7 @@ impl Story {
         let told = Told {
             number,
             began,
+            since: Instant::now(),
             kind,
             from,
             to: None,
@@ -89,6 +102,21 @@ impl Story {
 
     pub(super) fn last(&mut self) -> Option<&mut Told> {
         self.moves.back_mut()
+    }
+
+    /// What has become of them, by their kinds.
+    pub fn ends(&self) -> &BTreeMap<&'static str, Ends> {
+        &self.ends
+    }
+
+    /// The last one ends so.
+    pub(super) fn end(&mut self, state: &'static str, reason: Option<String>) -> Option<&Told> {
+        let told = self.moves.back_mut()?;
+        (told.state, told.reason) = (state, reason);
+        let ends = self.ends.entry(told.kind).or_default();
+        *ends.counts.entry(state).or_default() += 1;
+        ends.last = told.since.elapsed();
+        Some(told)
     }
 
     pub(super) fn tell(&mut self, mut line: Line) {
@@ -112,5 +140,26 @@ fn cut(text: &mut String) {
         let end = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
         text.truncate(end);
         text.push_str("...");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_counted_though_the_moves_are_forgotten() {
+        let mut story = Story::default();
+        for n in 0..100 {
+            story.begin("failover", "db1".to_owned(), "ops".to_owned());
+            assert!(story.running().is_some());
+            let state = if n % 4 == 0 { "failed" } else { "done" };
+            story.end(state, None).unwrap();
+            assert!(story.running().is_none());
+        }
+        assert_eq!(story.moves().count(), MOVES);
+        let ends = &story.ends()["failover"];
+        assert_eq!((ends.counts["done"], ends.counts["failed"]), (75, 25));
+        assert!(ends.last < Duration::from_secs(10) && story.ends().len() == 1);
     }
 }

@@ -96,6 +96,8 @@ pub struct ReplicaRow {
     pub server_id: u32,
     /// Its `server_uuid`; empty for MariaDB.
     pub uuid: String,
+    /// It is a program such as `mysqlbinlog`, and no server.
+    pub is_program: bool,
     /// `report_host:report_port`; empty where it has not said so.
     pub reports: String,
     /// The connection is encrypted.
@@ -274,6 +276,7 @@ impl Replica {
             host: self.who.host.clone(),
             server_id: self.who.server_id,
             uuid: self.who.uuid.clone(),
+            is_program: self.who.is_program(),
             reports: self.who.reports.clone(),
             is_tls: self.who.is_tls,
             compression: self.who.compression,

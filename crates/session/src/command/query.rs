@@ -195,7 +195,7 @@ impl Session {
 
     /// The same for a statement that runs now, which is counted by its digest.
     #[inline]
-    fn classify_counted(&mut self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
+    pub(super) fn classify_counted(&mut self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
         let recorder = &self.worker.recorder;
         if !recorder.wants_digests() {
             return self.classify(input, text_at, lex);

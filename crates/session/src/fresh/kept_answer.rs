@@ -1,14 +1,35 @@
 //! Answers that are kept for others: which of them have what a session has to find, and what one leaves to be found.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use delphinus_cache::{Origin, Own};
+use delphinus_pool::Epoch;
 use delphinus_sql::Consistency;
+use delphinus_topology::{BackendId, Snapshot};
 use delphinus_wire::gtid::GtidSet;
 
 use crate::outlook::Progress;
 
+use super::ledger::succession_of;
 use super::{Causality, Reading, Seen};
+
+/// What the answer will have to a question that is about to be sent to this backend, where `position` is.
+pub(crate) fn origin_at(
+    (backend, rights): (BackendId, Epoch),
+    (progress, snapshot): (&Progress, &Snapshot),
+    position: Option<Arc<GtidSet>>,
+    began: Instant,
+) -> Origin {
+    Origin {
+        position,
+        succession: succession_of(backend, snapshot),
+        had_all: progress.has_all(backend, snapshot),
+        writes: progress.writes_of_all(backend, snapshot),
+        rights: rights.0,
+        ..Origin::new(backend, began)
+    }
+}
 
 impl Causality {
     /// True if an answer that was kept has what the session has to find, and the session could read now where it comes from:

@@ -7,7 +7,7 @@ use delphinus_sql::Consistency;
 use delphinus_topology::{Backend, BackendId};
 
 use super::Stand;
-use crate::fresh::{primary_of, succession_of};
+use crate::fresh::{origin_at, primary_of};
 use crate::steer::Fitness;
 
 impl Stand<'_> {
@@ -44,14 +44,7 @@ impl Stand<'_> {
                 .is_some_and(|primary| primary.backend == backend && !primary.is_settled(began));
             let level = self.reading(snapshot).level;
             let position = if may_lack { position } else { self.causality.with_own(position, level) };
-            Origin {
-                position,
-                succession: succession_of(backend, snapshot),
-                had_all: progress.has_all(backend, snapshot),
-                writes: progress.writes_of_all(backend, snapshot),
-                rights: rights.0,
-                ..Origin::new(backend, began)
-            }
+            origin_at((backend, rights), (progress, snapshot), position, began)
         })
     }
 }

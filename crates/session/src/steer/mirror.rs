@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use delphinus_journal::Origin;
 use delphinus_memory::{Account, Owner, Permit};
 use delphinus_net::{BufferPool, rt};
-use delphinus_pool::Question;
 use delphinus_pool::{Doing, Epoch, Identity, Keys, Memory, Pool, Request};
 use delphinus_route::{Copies, Mirror, MirrorGroup, Rule};
 use delphinus_sql::{Access, Statement, Uses};
@@ -24,7 +23,7 @@ use delphinus_wire::response::Status;
 use crate::hold::Held;
 use crate::state::Wanted;
 
-pub(crate) use self::asked::{Asked, exchange};
+pub(crate) use self::asked::{Asked, Beside, exchange, leaves_nothing};
 
 /// So many copies of one worker may wait or run.
 const MOST: usize = 1000;
@@ -218,19 +217,12 @@ async fn run(mirrors: &Mirrors, copied: &Copied) -> Result<(), String> {
         Err(not_answered) => return Err(not_answered.leave(checkout)),
     };
     checkout.note(Doing::Running);
-    let began = checkout.connection().begin_question();
-    let capabilities = checkout.connection().capabilities;
-    let response = exchange(&mirrors.buffers, &mut checkout, (&command, capabilities), |_| {})
-        .await
-        .map_err(|error| error.to_string())?;
-    if let Some(began) = began {
-        let (error, rows) = (response.error.unwrap_or(0), response.rows);
-        let (origin, payload, text) = (Origin::Mirror, &*command, copied.asked.executed_text());
-        checkout.connection().log_question(Question { origin, payload, text, began, error, rows });
-    }
+    let (client, text) = (checkout.connection().capabilities, copied.asked.executed_text());
+    let beside = Beside { origin: Origin::Mirror, payload: &command, text, client };
+    let response =
+        exchange(&mirrors.buffers, &mut checkout, beside, |_| {}).await.map_err(|error| error.to_string())?;
     checkout.note(Doing::Nothing);
-    if response.changes.is_empty() && response.status.is_none_or(|status| !status.contains(Status::IN_TRANS))
-    {
+    if leaves_nothing(&response) {
         checkout.release();
     }
     response.error.map_or(Ok(()), |code| Err(format!("error {code} of the mirror")))

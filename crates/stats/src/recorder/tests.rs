@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cost::Place;
-use crate::statistics::Limits;
+use crate::statistics::{Limits, MOST_USERS, MOST_WHOS};
 use delphinus_memory::Account;
 
 const LIMITS: Limits = Limits { by_digest: true, max_bytes: 1 << 20, max_text: 64 };
@@ -125,4 +125,28 @@ fn places_are_summed_by_themselves() {
     let sums = statistics.since_start(|_, _| ());
     let at: Vec<_> = Place::ALL.iter().map(|place| sums[&()].totals.at(*place)).collect();
     assert_eq!(at, [3, 6, 9, 12, 15]);
+}
+
+#[test]
+fn a_user_has_a_name_though_there_is_no_room_for_its_schemas() {
+    let statistics = Statistics::new(Account::unlimited(), LIMITS);
+    let recorder = statistics.recorder(CLUSTER);
+    let named = |user: &str, schema: &str| {
+        let who = statistics.who_is(recorder.who(user, Some(schema))).unwrap();
+        (who.user.as_deref().map(str::to_owned), who.schema.as_deref().map(str::to_owned))
+    };
+    let both = |user: &str, schema: Option<&str>| (Some(user.to_owned()), schema.map(str::to_owned));
+    assert_eq!(named("app", "shop"), both("app", Some("shop")));
+    for n in 0..MOST_WHOS {
+        named("tenant", &format!("schema {n}"));
+    }
+    assert_eq!(named("app", "shop"), both("app", Some("shop")));
+    assert_eq!(named("app", "another"), both("app", None));
+    assert_eq!(named("tenant", "another"), both("tenant", None));
+    // Users have their bound, too.
+    for n in 0..MOST_USERS {
+        named(&format!("user {n}"), "shop");
+    }
+    assert_eq!(named("late", "shop"), (None, None));
+    assert_eq!(named("app", "yet another"), both("app", None));
 }

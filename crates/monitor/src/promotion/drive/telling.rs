@@ -52,8 +52,9 @@ impl Driver {
     /// Writes the end of the time line.
     pub(super) fn end(&self, plan: &Plan, ended: &Result<(), String>, number: u64) -> Result<Told, String> {
         let mut story = self.story.borrow_mut();
-        let Some(told) = story.last() else { return Err("there is no such move".to_owned()) };
-        (told.state, told.reason) = match (ended, &plan.undoing) {
+        let gone = || "there is no such move".to_owned();
+        let told = story.last().ok_or_else(gone)?;
+        let (state, reason) = match (ended, &plan.undoing) {
             (Ok(()), None) if plan.kind == Move::Rejoin && !plan.left_out.is_empty() => {
                 ("refused", Some(rejoin::advice(&told.lines)))
             }
@@ -61,6 +62,7 @@ impl Driver {
             (Ok(()), Some(why)) => ("undone", Some(why.to_string())),
             (Err(why), _) => ("failed", Some(why.clone())),
         };
+        let told = story.end(state, reason).ok_or_else(gone)?;
         let to = told.to.clone().unwrap_or_default();
         match &told.reason {
             None => warn!(number, kind = told.kind, to, "the move is done"),

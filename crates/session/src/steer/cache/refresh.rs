@@ -9,20 +9,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_cache::{Event, Kept, Key, Origin};
+use delphinus_journal as journal;
 use delphinus_memory::Owner;
 use delphinus_net::{BufferPool, rt};
 use delphinus_pool::{Doing, Epoch, Identity, Keys, Memory, Pool, Request};
 use delphinus_route::Target;
-use delphinus_state::{Response, SessionState};
+use delphinus_state::SessionState;
 use delphinus_telemetry::WaitCell;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
-use delphinus_wire::response::Status;
 
 use super::{Answers, Giver, Keeping, Wanting};
-use crate::fresh::{Depends, Ledger, succession_of};
+use crate::fresh::{Depends, Ledger, origin_at};
 use crate::outlook::Outlook;
-use crate::steer::mirror::{Asked, exchange};
+use crate::steer::mirror::{Asked, Beside, exchange, leaves_nothing};
 
 /// One of them takes no longer.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -134,9 +134,10 @@ impl Refresh {
             // What has been changed in the session is its own.
             None => keeping.give_up(),
         };
-        let response = exchange(&means.buffers, &mut checkout, (&command, self.capabilities), pass)
-            .await
-            .map_err(|error| error.to_string())?;
+        let (text, client) = (self.asked.executed_text(), self.capabilities);
+        let beside = Beside { origin: journal::Origin::Cache, payload: &command, text, client };
+        let response =
+            exchange(&means.buffers, &mut checkout, beside, pass).await.map_err(|error| error.to_string())?;
         checkout.note(Doing::Nothing);
         if leaves_nothing(&response) {
             checkout.release();
@@ -152,20 +153,7 @@ impl Refresh {
 
 /// What the answer will have to a question that no session of its own asks: nothing is known but what the monitor has told.
 fn origin(outlook: &Outlook, backend: BackendId, rights: Epoch) -> Origin {
-    let began = rt::now();
-    let position = outlook.progress.probed(backend).clone();
-    let progress = &outlook.progress;
-    outlook.with_snapshot(|snapshot, _| Origin {
-        position,
-        succession: succession_of(backend, snapshot),
-        had_all: progress.has_all(backend, snapshot),
-        writes: progress.writes_of_all(backend, snapshot),
-        rights: rights.0,
-        ..Origin::new(backend, began)
-    })
-}
-
-/// True if the connection is as it was.
-fn leaves_nothing(response: &Response) -> bool {
-    response.changes.is_empty() && response.status.is_none_or(|status| !status.contains(Status::IN_TRANS))
+    let (began, progress) = (rt::now(), &outlook.progress);
+    let position = progress.probed(backend).clone();
+    outlook.with_snapshot(|snapshot, _| origin_at((backend, rights), (progress, snapshot), position, began))
 }

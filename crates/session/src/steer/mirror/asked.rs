@@ -2,11 +2,13 @@
 
 use std::rc::Rc;
 
+use delphinus_journal::Origin;
 use delphinus_net::{BufferPool, NetError};
-use delphinus_pool::{Checkout, Means, Memory, PoolError, StatementKey};
+use delphinus_pool::{Checkout, Means, Memory, PoolError, Question, StatementKey};
 use delphinus_state::{Progress, Response, ResponseTracker, SessionState, Shape};
 use delphinus_wire::command::{Code, STMT_ID_AT};
-use delphinus_wire::{Capabilities, ExecuteParams, put_packet};
+use delphinus_wire::response::Status;
+use delphinus_wire::{Capabilities, ExecuteParams, error_code, put_packet};
 
 use crate::command::with_types;
 use crate::hold::prepare_in;
@@ -76,7 +78,7 @@ impl Asked {
     }
 
     /// The text that is executed, where it is no text itself.
-    pub(super) fn executed_text(&self) -> Option<&[u8]> {
+    pub(crate) fn executed_text(&self) -> Option<&[u8]> {
         match self {
             Self::Text(_) => None,
             Self::Execution(execution) => Some(execution.statement.text()),
@@ -142,9 +144,39 @@ impl NotAnswered {
     }
 }
 
-/// Sends a command and reads its answer to the end, as a client that has agreed on `capabilities` would get it. `pass` is told of each
-/// part of it, or nothing where a client is told of changes that are its own.
+/// A command that no client waits for.
+pub(crate) struct Beside<'a> {
+    /// Who wants it.
+    pub origin: Origin,
+    pub payload: &'a [u8],
+    /// The text that is executed, where the command is no text.
+    pub text: Option<&'a [u8]>,
+    /// What the client has agreed on whose answer it would be.
+    pub client: Capabilities,
+}
+
+/// Sends a command and reads its answer to the end, as its client would get it. The log is told, as of all that backends are asked.
+/// `pass` is told of each part of the answer, or nothing where a client is told of changes that are its own.
 pub(crate) async fn exchange(
+    buffers: &BufferPool,
+    checkout: &mut Checkout,
+    beside: Beside<'_>,
+    pass: impl FnMut(Option<&[u8]>),
+) -> Result<Response, NetError> {
+    let Beside { origin, payload, text, client } = beside;
+    let began = checkout.connection().begin_question();
+    let answered = send_and_read(buffers, checkout, (payload, client), pass).await;
+    if let Some(began) = began {
+        let (error, rows) = match &answered {
+            Ok(response) => (response.error.unwrap_or(0), response.rows),
+            Err(_) => (error_code::CR_SERVER_LOST, 0),
+        };
+        checkout.connection().log_question(Question { origin, payload, text, began, error, rows });
+    }
+    answered
+}
+
+async fn send_and_read(
     buffers: &BufferPool,
     checkout: &mut Checkout,
     (payload, client): (&[u8], Capabilities),
@@ -188,4 +220,9 @@ pub(crate) async fn exchange(
     bytes.clear();
     buffers.give(bytes);
     Ok(tracker.into_response())
+}
+
+/// True if the connection is as it was.
+pub(crate) fn leaves_nothing(response: &Response) -> bool {
+    response.changes.is_empty() && response.status.is_none_or(|status| !status.contains(Status::IN_TRANS))
 }
