@@ -25,14 +25,37 @@ use crate::backend::BackendId;
 use crate::replication::Receiver;
 
 /// The last moment at which a primary is known to have waited for acknowledgements, with no transaction that had waited before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calm {
     /// When.
     pub at: Instant,
     /// How it waits.
     pub source: AsSource,
-    /// Replicas that may have acknowledged then and are no backends.
-    pub strangers: usize,
+    /// Replicas that may have acknowledged then and are no backends, as far as is known.
+    strangers: Strangers,
+}
+
+/// Who replicated from a primary, and was none of those that are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Strangers {
+    /// Their `server_id`: one may be told only later, as by a relay that could not be asked then.
+    Numbers(Arc<[u32]>),
+    /// The primary does not tell who they are.
+    Count(usize),
+}
+
+impl Strangers {
+    /// How many of them are still unknown.
+    fn count(&self, (servers, relays): (&[Server], &[Relay])) -> usize {
+        let is_known = |number: u32| {
+            let own = |server: &Server| server.standing().is_some_and(|own| own.identity.number == number);
+            relays.iter().any(|relay| relay.number == number) || servers.iter().any(own)
+        };
+        match self {
+            Self::Numbers(all) => all.iter().filter(|number| !is_known(**number)).count(),
+            Self::Count(count) => *count,
+        }
+    }
 }
 
 /// A time-out that no server reaches before it is replaced or repaired. MySQL takes no longer one than 49 days.
@@ -107,7 +130,7 @@ impl Proof {
                 let strangers = strangers(primary, servers.len(), (&self.numbers, relays));
                 self.calm = Some(Calm { at, source, strangers });
             }
-            None if before_fell(self.calm, source) => self.calm = None,
+            None if before_fell(self.calm.as_ref(), source) => self.calm = None,
             None => {}
         }
     }
@@ -124,14 +147,14 @@ impl Proof {
         server.id != from.id && (self.ackers.contains(&server.id) || !self.silent.contains(&server.id))
     }
 
-    fn all(&self, calm: Calm, from: &Server, (servers, relays): (&[Server], &[Relay])) -> usize {
+    fn all(&self, calm: &Calm, from: &Server, (servers, relays): (&[Server], &[Relay])) -> usize {
         let replicas = servers.iter().filter(|server| self.may_acknowledge(from, server)).count();
-        replicas + relays.len() + calm.strangers
+        replicas + relays.len() + calm.strangers.count((servers, relays))
     }
 
     /// How the primary waited when it was asked last, whether that proves anything or not: it may have fallen back by then.
     pub(super) fn waits(&self) -> Option<AsSource> {
-        let calm = self.calm.map(|calm| calm.source);
+        let calm = self.calm.as_ref().map(|calm| calm.source);
         calm.or_else(|| self.last.as_ref()?.1.source)
     }
 
@@ -148,7 +171,7 @@ impl Proof {
     /// How many relays have to be cut, so that `from` can have nothing acknowledged, however long it is away; `None`: that is not known
     /// of it, or others acknowledge, too.
     pub fn fence(&self, from: &Server, servers: &[Server], relays: &[Relay]) -> Option<usize> {
-        let calm = self.calm.filter(|calm| calm.source.is_lossless && calm.source.timeout >= ENDLESS)?;
+        let calm = self.calm.as_ref().filter(|calm| calm.source.is_lossless && calm.source.timeout >= ENDLESS)?;
         let all = self.all(calm, from, (servers, relays));
         (!relays.is_empty() && all == relays.len()).then(|| needed(all, calm))
     }
@@ -161,21 +184,27 @@ impl Proof {
 
 /// Who replicates from it and is none of `count` servers, whose numbers are `numbers`, and no relay. Where it does not tell who does, they
 /// are as many as acknowledge beside those that are known: servers count a connection that was lost for a while.
-fn strangers(primary: &Server, count: usize, (numbers, relays): (&[(BackendId, u32)], &[Relay])) -> usize {
-    let Some(own) = primary.standing() else { return 0 };
+fn strangers(
+    primary: &Server,
+    count: usize,
+    (numbers, relays): (&[(BackendId, u32)], &[Relay]),
+) -> Strangers {
+    let Some(own) = primary.standing() else { return Strangers::Count(0) };
     let known = |number: &u32| {
         numbers.iter().any(|(_, known)| known == number)
             || own.identity.number == *number
             || relays.iter().any(|relay| relay.number == *number)
     };
     match &own.followers {
-        Some(followers) => followers.iter().filter(|number| !known(number)).count(),
-        None => (own.semi_sync.clients as usize).saturating_sub(count - 1 + relays.len()),
+        Some(followers) => {
+            Strangers::Numbers(followers.iter().copied().filter(|number| !known(number)).collect())
+        }
+        None => Strangers::Count((own.semi_sync.clients as usize).saturating_sub(count - 1 + relays.len())),
     }
 }
 
 /// Somebody has changed how it waits.
-fn before_fell(calm: Option<Calm>, source: AsSource) -> bool {
+fn before_fell(calm: Option<&Calm>, source: AsSource) -> bool {
     calm.is_some_and(|calm| calm.source != source)
 }
 
@@ -189,7 +218,7 @@ pub fn prove(
     (servers, relays): (&[Server], &[Relay]),
     now: Instant,
 ) -> Result<(), String> {
-    let calm = proof.calm.ok_or_else(|| {
+    let calm = proof.calm.as_ref().ok_or_else(|| {
         "the primary was not seen to wait for semi-sync acknowledgements before it was lost".to_owned()
     })?;
     if !calm.source.is_lossless {
@@ -234,7 +263,7 @@ pub fn prove(
     ))
 }
 
-fn needed(all: usize, calm: Calm) -> usize {
+fn needed(all: usize, calm: &Calm) -> usize {
     (all + 1).saturating_sub(calm.source.count as usize).max(1)
 }
 
@@ -249,7 +278,7 @@ pub(super) fn is_still_shut(
     (servers, relays): (&[Server], &[Relay]),
     now: Instant,
 ) -> Result<(), String> {
-    let Some(calm) = proof.calm else { return are_all_shut((from, to, old), (servers, relays)) };
+    let Some(calm) = &proof.calm else { return are_all_shut((from, to, old), (servers, relays)) };
     let is_shut = |server: &&Server| {
         let sources = server.standing().map(|standing| standing.sources.as_slice());
         let gets = |sources: &[Source]| {

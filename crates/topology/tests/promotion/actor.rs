@@ -393,7 +393,7 @@ impl Actor {
                 format!(
                     "s{} is lost: {:?}",
                     self.watched.0,
-                    plan.proof.calm.map(|calm| (calm.at - self.start, calm.source))
+                    plan.proof.calm.as_ref().map(|calm| (calm.at - self.start, calm.source))
                 )
             });
             self.begin(plan);

@@ -123,4 +123,18 @@ mod tests {
         };
         assert_eq!(fence(watched(ENDLESS, stranger)), None, "it may acknowledge, too");
     }
+
+    /// Its operators' side could not be reached since the proxy's start, and it has acknowledged all the while.
+    #[test]
+    fn a_relay_that_tells_its_number_late_is_no_stranger() {
+        let (_, servers) = watched(ENDLESS, |_| {});
+        let (now, known) = (Instant::now(), relay(5));
+        let silent = Relay { number: 0, host: "".into(), seen: Err("no answer".into()), ..relay(5) };
+        let mut proof = Proof::default();
+        proof.watch(&servers[0], (&servers, std::slice::from_ref(&silent)), now);
+        let fence = |relay: &Relay| proof.fence(&servers[0], &servers, std::slice::from_ref(relay));
+        assert_eq!(fence(&silent), None, "999 may be somebody else");
+        assert_eq!(fence(&known), Some(1));
+        assert_eq!(fence(&Relay { number: 998, ..known }), None, "that one is somebody else");
+    }
 }
