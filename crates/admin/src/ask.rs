@@ -1,10 +1,11 @@
 //! The client of `delphinus ctl`: logs in, runs a command once or again and again, and brings its rows.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use delphinus_config::is_this_machine;
 use delphinus_net::tls::{ClientTls, Verify};
 use delphinus_net::{
     Address, BackendLogin, Buffer, LoginError, NetError, PacketIo, Stream, dial, log_in, rt,
@@ -37,12 +38,17 @@ pub enum Place {
 
 /// A command for an admin listener.
 pub struct Question {
+    login: Login,
+    text: String,
+}
+
+/// Where a line leads, and as whom.
+struct Login {
     address: Address,
     user: String,
     password: Password,
-    text: String,
-    /// Authorities that have to have signed the listener's certificate.
-    ca: Option<PathBuf>,
+    /// Authorities that have to have signed the listener's certificate, and whether it has to carry the address's name, too.
+    ca: Option<(PathBuf, Verify)>,
 }
 
 impl Question {
@@ -52,28 +58,23 @@ impl Question {
             Place::Tcp(address) => Address::Tcp(address.ip().to_string(), address.port()),
             Place::Unix(path) => Address::Unix(path),
         };
-        Self { address, user, password: Password::new(password), text, ca: None }
+        Self { login: Login { address, user, password: Password::new(password), ca: None }, text }
     }
 
-    /// Where and as whom a [`Line`] logs in.
-    pub fn of_line(address: Address, user: String, password: &[u8], ca: Option<PathBuf>) -> Self {
-        Self { address, user, password: Password::new(password), text: String::new(), ca }
-    }
-
-    /// The same, where the listener has to show a certificate signed by these authorities, PEM.
+    /// The same, where the listener has to show a certificate signed by these authorities, PEM. Operators give IP addresses, which few
+    /// certificates carry.
     #[must_use]
     pub fn trusting(self, ca: Option<PathBuf>) -> Self {
-        Self { ca, ..self }
+        Self { login: Login { ca: ca.map(|ca| (ca, Verify::Authority)), ..self.login }, ..self }
     }
 }
 
 /// With authorities, TLS is demanded and checked. Without them it is taken where it is offered on this machine, where
 /// nobody can stand between; elsewhere a certificate that nobody checks would make a password public.
-fn tls(address: &Address, ca: Option<&Path>) -> Result<Option<(ClientTls, bool)>, NetError> {
-    let is_local = |host: &str| host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    Ok(match (address, ca) {
-        (Address::Tcp(..), Some(_)) => Some((ClientTls::new(&Verify::Authority, ca)?, true)),
-        (Address::Tcp(host, _), None) if is_local(host) => {
+fn tls(login: &Login) -> Result<Option<(ClientTls, bool)>, NetError> {
+    Ok(match (&login.address, &login.ca) {
+        (Address::Tcp(..), Some((ca, verify))) => Some((ClientTls::new(verify, Some(ca))?, true)),
+        (Address::Tcp(host, _), None) if is_this_machine(host) => {
             Some((ClientTls::new(&Verify::Nothing, None)?, false))
         }
         (Address::Unix(_), _) | (Address::Tcp(..), None) => None,
@@ -130,7 +131,8 @@ pub fn watch(
     mut told: impl FnMut(Asked) -> ControlFlow<()>,
 ) -> Result<(), AskError> {
     rt::block_on(async move {
-        let mut line = rt::timeout(LIMIT, Line::open(question)).await.unwrap_or(Err(timed_out(LIMIT)))?;
+        let mut line =
+            rt::timeout(LIMIT, Line::enter(&question.login)).await.unwrap_or(Err(timed_out(LIMIT)))?;
         let done = loop {
             let asked = line.ask(&question.text);
             let asked = match limit {
@@ -152,17 +154,16 @@ fn timed_out(limit: Duration) -> AskError {
     NetError::TimedOut(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)).into()
 }
 
-/// Logs in.
-async fn enter(question: &Question) -> Result<Stream, AskError> {
-    let stream = dial(&question.address, None, LIMIT).await?;
-    let tls = tls(&question.address, question.ca.as_deref())?;
+async fn enter(login: &Login) -> Result<Stream, AskError> {
+    let stream = dial(&login.address, None, LIMIT).await?;
+    let tls = tls(login)?;
     let is_checked = tls.as_ref().is_some_and(|(tls, _)| tls.is_checked());
     let certificate = if is_checked { CertificateTrust::Checked } else { CertificateTrust::Nothing };
     let mut attributes = ConnectAttributes::default();
     attributes.push(PROGRAM.0, PROGRAM.1);
     let login = BackendLogin {
-        user: question.user.clone(),
-        secret: BackendSecret::Plain(question.password.clone()),
+        user: login.user.clone(),
+        secret: BackendSecret::Plain(login.password.clone()),
         schema: None,
         capabilities: Capabilities::PROTOCOL_41
             | Capabilities::SECURE_CONNECTION
@@ -173,7 +174,7 @@ async fn enter(question: &Question) -> Result<Stream, AskError> {
             | Capabilities::CONNECT_ATTRS,
         collation: 45,
         tls,
-        host: question.address.host().to_owned(),
+        host: login.address.host().to_owned(),
         attributes,
         zstd_level: 0,
         trust: Trust { certificate, ..Trust::default() },
@@ -188,9 +189,20 @@ pub struct Line {
 }
 
 impl Line {
-    /// Logs in. Whoever asks sets a limit.
-    pub async fn open(question: &Question) -> Result<Self, AskError> {
-        Ok(Self { stream: enter(question).await?, buffer: Buffer::default() })
+    /// Logs in. With authorities, PEM, the listener's certificate has to come from one of these and to carry the address's name: another
+    /// one of the same authority gets no password. Whoever asks sets a limit.
+    pub async fn open(
+        address: Address,
+        user: &str,
+        password: &[u8],
+        ca: Option<&Path>,
+    ) -> Result<Self, AskError> {
+        let ca = ca.map(|ca| (ca.to_owned(), Verify::Identity));
+        Self::enter(&Login { address, user: user.to_owned(), password: Password::new(password), ca }).await
+    }
+
+    async fn enter(login: &Login) -> Result<Self, AskError> {
+        Ok(Self { stream: enter(login).await?, buffer: Buffer::default() })
     }
 
     /// Runs a command. The line is of no use after any other error than that the listener has said no, or where nobody has waited for
@@ -244,3 +256,6 @@ async fn read_answer(io: &mut PacketIo<'_>) -> Result<Asked, AskError> {
         rows.push(row);
     }
 }
+
+#[cfg(test)]
+mod tests;

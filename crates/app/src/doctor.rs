@@ -2,6 +2,7 @@
 //!
 //! Decides nothing. It changes nothing on a server; a user whose password is wrong in the file has one more failed login there.
 
+mod remote_relays;
 mod sources;
 
 use std::cell::RefCell;
@@ -69,7 +70,8 @@ pub(crate) async fn faults(config: Rc<Config>) -> Vec<Finding> {
     let mut servers = answers.take();
     servers.sort_by_key(|server| (server.cluster, server.backend));
     let sources = sources::look_at_all(&config).await;
-    examine(&Facts { config: &config, machine: machine(), servers, sources })
+    let remote_relays = remote_relays::look_at_all(&config).await;
+    examine(&Facts { config: &config, machine: machine(), servers, sources, remote_relays })
 }
 
 fn machine() -> Machine {

@@ -1,27 +1,29 @@
 //! Replication relays from the configuration: started, shown, ordered about, stopped; and their sources where these are the primary of a
 //! cluster.
 
+mod shown;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use delphinus_admin::{
-    RelayArchiveRow, RelayFenceRow, RelayFileRow, RelayReadiness, RelayReplicaRow, RelayRow, RelaySentRow,
-    RelayTimes, RelayTurn, RelayWish,
+    RelayFenceRow, RelayFileRow, RelayReadiness, RelayReplicaRow, RelayRow, RelaySentRow, RelayTurn,
+    RelayWish,
 };
 use delphinus_config::{self as config, RelaySource};
 use delphinus_net::{Address, Place, rt};
-use delphinus_relay::keep::{Keeper, KeptFile};
-use delphinus_relay::log::{Log, LogFile};
-use delphinus_relay::replica::{Registry, ReplicaRow, Serving};
-use delphinus_relay::{CutBy, Relay, Settings, State, Target, Times};
+use delphinus_relay::keep::Keeper;
+use delphinus_relay::log::Log;
+use delphinus_relay::replica::{Registry, Serving};
+use delphinus_relay::{CutBy, Relay, Settings, Target};
 use delphinus_topology::ClusterId;
-use delphinus_topology::promotion::{self, RelayId, RelayStanding};
+use delphinus_topology::promotion::{self, RelayId};
 use delphinus_view::SnapshotReader;
 use delphinus_wire::auth::Password;
 
+use self::shown::{Stand, file_row, replica_row, row};
 use crate::error::Error;
 use crate::relay_doors::{self, Surroundings};
 use crate::relay_keep;
@@ -53,6 +55,8 @@ struct One {
     serving: RefCell<Option<Serving>>,
     /// Where servers reach it, as the configuration says.
     reported: Option<(String, u16)>,
+    /// Servers that it may be turned to beside its source, if it has one of its own.
+    may_follow: Vec<Address>,
     followed: RefCell<Followed>,
 }
 
@@ -86,8 +90,16 @@ impl Relays {
             // First the keeper: it has to know of each replica before that is sent something.
             let keeper = Arc::new(relay_keep::start(&started, relay, &replicas)?);
             let serving = RefCell::new(relay_doors::open(&started, relay, around, &replicas)?);
-            let (reported, followed) = (relay.reported.clone(), RefCell::default());
-            all.push(One { relay: started, cluster, replicas, keeper, serving, reported, followed });
+            all.push(One {
+                relay: started,
+                cluster,
+                replicas,
+                keeper,
+                serving,
+                reported: relay.reported.clone(),
+                may_follow: relay.may_follow.iter().map(settings::address_of).collect(),
+                followed: RefCell::default(),
+            });
         }
         Ok(Rc::new(Self { all, places: RefCell::default() }))
     }
@@ -154,7 +166,19 @@ impl Relays {
 
     /// Whom they acknowledge, and what they have.
     pub(crate) fn fences(&self) -> Vec<RelayFenceRow> {
-        self.all.iter().map(fence).collect()
+        self.all.iter().map(|one| Stand::of(one).row(one, self.may_follow(one))).collect()
+    }
+
+    /// Where another process may turn it to; `None`: anywhere, as it sends its password only to a server that proves who it is.
+    fn may_follow(&self, one: &One) -> Option<Vec<String>> {
+        let Some(source) = &one.relay.settings().source else {
+            let places = self.places.borrow();
+            let its = one.cluster.and_then(|index| places.get(index));
+            let address = |place: &Arc<Place>| place.spot().address.as_ref().map(ToString::to_string);
+            return Some(its.into_iter().flatten().filter_map(address).collect());
+        };
+        let all = [&source.address].into_iter().chain(&one.may_follow);
+        (!proves_who_it_is(source)).then(|| all.map(ToString::to_string).collect())
     }
 
     /// What replicas were sent since the start.
@@ -189,7 +213,7 @@ impl Relays {
                     }
                     format!("no acknowledgement leaves from now on, but that is not on disk: {error}; a restart would undo it")
                 })?;
-                Ok(Some(format!("epoch {epoch}")))
+                Ok(epoch.map(|epoch| format!("epoch {epoch}")))
             }
             RelayWish::Rotate => relay.rotate().await.map(Some),
             RelayWish::Purge(file) => {
@@ -206,7 +230,9 @@ impl Relays {
     pub(crate) fn standing(&self, id: RelayId, name: &str) -> promotion::Relay {
         let one = self.named(name);
         let (host, port) = one.and_then(|one| one.reported.clone()).unwrap_or_default();
-        let seen = one.map(standing).ok_or_else(|| "no such relay runs in this process yet".into());
+        let seen = one
+            .map(|one| Stand::of(one).standing())
+            .ok_or_else(|| "no such relay runs in this process yet".into());
         let number = one.map_or(0, |one| one.relay.settings().server_id);
         promotion::Relay { id, name: name.into(), host: host.into(), port, number, seen }
     }
@@ -215,8 +241,10 @@ impl Relays {
     pub(crate) async fn cut(&self, name: &str, epoch: u64) -> Result<String, String> {
         let one = self.named(name).ok_or_else(|| format!("there is no relay '{name}'"))?;
         let cut = one.relay.cut(CutBy::Move, Some(epoch)).await;
-        let epoch = cut.map_err(|error| format!("the cut does not last: {error}"))?;
-        Ok(format!("acknowledges to nobody, epoch {epoch}"))
+        match cut.map_err(|error| format!("the cut does not last: {error}"))? {
+            Some(epoch) => Ok(format!("acknowledges to nobody, epoch {epoch}")),
+            None => Err(format!("it was not cut: it is in epoch {} by now", one.relay.epoch().epoch)),
+        }
     }
 
     /// Has one of them follow a backend, which calls itself `identity`, and acknowledge to it; not if it is in another epoch by now.
@@ -231,26 +259,30 @@ impl Relays {
         turn(one, found, (identity, epoch)).await
     }
 
-    /// The same at the word of another process. A relay with a source of its own goes where that word says; one that follows a cluster
-    /// goes to a backend of it.
+    /// The same at the word of another process. A relay that follows a cluster goes to a backend of it. One with a source of its own goes
+    /// where that word says, and logs in there: only to a server that its section names, or that proves who it is.
     async fn turn_as_told(&self, one: &One, wanted: &RelayTurn) -> Result<String, String> {
-        let RelayTurn { server, address, identity, epoch } = wanted;
-        let found = match (one.cluster, &one.relay.settings().source) {
-            (Some(index), _) => {
+        let RelayTurn { server, address: text, identity, epoch } = wanted;
+        let address = text.parse::<Address>().map_err(|error| format!("'{text}' is {error}"))?;
+        let found = match &one.relay.settings().source {
+            None => {
                 let places = self.places.borrow();
-                places.get(index).and_then(|places| target(find(places, address, server)?))
+                let its = one.cluster.and_then(|index| places.get(index));
+                its.and_then(|places| target(find(places, &address)?)).ok_or_else(|| {
+                    format!("its cluster has no backend at {address}: write it with that address into [[cluster.backend]] there, too")
+                })?
             }
-            (None, source) => source.as_ref().and_then(|source| {
-                let address = settings::address_of(&address.parse().ok()?);
-                Some((source.at(server.clone(), address), String::new()))
-            }),
+            Some(source) if may_go(source, &one.may_follow, &address) => {
+                (source.at(server.clone(), address), String::new())
+            }
+            Some(_) => {
+                return Err(format!(
+                    "its section names no server at {address}, where it would send its password: write that into may_follow of its [[relay]], or \
+                     have it check who answers, with source_tls = \"verify_identity\""
+                ));
+            }
         };
-        let none = || {
-            format!(
-                "there is no backend '{server}' at {address} for the relay to follow: write it into [[cluster.backend]] there, too"
-            )
-        };
-        turn(one, found.ok_or_else(none)?, (identity, *epoch)).await
+        turn(one, found, (identity, *epoch)).await
     }
 
     /// Ends all of them.
@@ -284,12 +316,20 @@ async fn turn(
     Ok(format!("follows {name}, and acknowledges to it"))
 }
 
-/// The backend at this address, or else of this name.
-pub(crate) fn find<'a>(places: &'a [Arc<Place>], address: &str, name: &str) -> Option<&'a Arc<Place>> {
-    let is_at =
-        |place: &&Arc<Place>| place.spot().address.as_ref().is_some_and(|known| known.to_string() == address);
-    let is_named = |place: &&Arc<Place>| !name.is_empty() && *place.spot().name == *name;
-    places.iter().find(is_at).or_else(|| places.iter().find(is_named))
+/// The backend at this address. Names say nothing where addresses differ: what is db1 in one file may be db2 in another.
+pub(crate) fn find<'a>(places: &'a [Arc<Place>], address: &Address) -> Option<&'a Arc<Place>> {
+    places.iter().find(|place| place.spot().address.as_ref() == Some(address))
+}
+
+/// True if a relay with this source may be turned to that address.
+fn may_go(source: &Target, may_follow: &[Address], address: &Address) -> bool {
+    let is_named = source.address == *address || may_follow.contains(address);
+    is_named || matches!(address, Address::Tcp(..)) && proves_who_it_is(source)
+}
+
+/// True if no password goes to a server that shows no certificate of the right kind.
+fn proves_who_it_is(source: &Target) -> bool {
+    source.reach.tls.as_ref().is_some_and(|(tls, _)| tls.is_checked())
 }
 
 /// Tells a relay who the primary is, if that has changed. A primary that cannot be told at the moment ends nothing: the source is the old
@@ -325,46 +365,6 @@ fn target(place: &Place) -> Option<(Target, String)> {
     Some((Target { name, address, reach: (*place.reach()).clone(), host }, known))
 }
 
-fn standing(one: &One) -> RelayStanding {
-    let (relay, epoch) = (&one.relay, one.relay.epoch());
-    let state = relay.status().told().state;
-    let is_receiving = state == State::Receiving;
-    RelayStanding {
-        epoch: epoch.epoch,
-        is_cut: epoch.is_cut,
-        is_by_move: epoch.is_by_move,
-        forgets: !relay.is_epoch_on_disk(),
-        source: epoch.source.map(Into::into),
-        refused: epoch.refused.into_iter().map(Into::into).collect(),
-        follows: one.followed.borrow().name.clone(),
-        is_receiving,
-        misses_it: matches!(state, State::Connecting | State::Retrying),
-        is_acknowledging: is_receiving && relay.status().semi_sync.load(Relaxed),
-        has: Arc::new(relay.log().executed()),
-    }
-}
-
-fn fence(one: &One) -> RelayFenceRow {
-    // Before what it has: that was acknowledged in this epoch, too.
-    let (relay, epoch) = (&one.relay, one.relay.epoch());
-    let (state, settings) = (relay.status().told().state, relay.settings());
-    let cut_by = if epoch.is_by_move { "move" } else { "operator" };
-    RelayFenceRow {
-        name: settings.name.clone(),
-        server_id: settings.server_id,
-        reported: one.reported.clone().map(|(host, port)| Address::Tcp(host, port).to_string()),
-        epoch: epoch.epoch,
-        cut_by: epoch.is_cut.then_some(cut_by),
-        is_on_disk: relay.is_epoch_on_disk(),
-        acknowledges_to: epoch.source,
-        refused: epoch.refused,
-        follows: relay.target().map(|target| (target.name, target.address.to_string())),
-        state: state.word(),
-        is_acknowledging: state == State::Receiving && relay.status().semi_sync.load(Relaxed),
-        executed: relay.log().executed().to_string(),
-    }
-}
-
 fn of_config(relay: &config::Relay) -> Result<Settings, Error> {
     let source = match &relay.source {
         RelaySource::Cluster(_) => None,
@@ -391,92 +391,5 @@ fn of_config(relay: &config::Relay) -> Result<Settings, Error> {
     })
 }
 
-fn row(one: &One) -> RelayRow {
-    let relay = &one.relay;
-    let (status, log, kept) = (relay.status(), relay.log(), one.keeper.totals());
-    let (told, files) = (status.told(), log.files());
-    let newest = log.end().and_then(|end| Some((log.file(end.ordinal)?.name.to_string(), end.offset)));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let heard = Duration::from_millis(status.heard.load(Relaxed));
-    let is_receiving = told.state == State::Receiving;
-    RelayRow {
-        name: relay.settings().name.clone(),
-        state: told.state.word(),
-        source: told.source,
-        source_uuid: (!told.identity.is_empty()).then_some(told.identity),
-        compression: (!told.compression.is_empty()).then_some(told.compression),
-        epoch: relay.epoch().epoch,
-        is_acknowledging: is_receiving && status.semi_sync.load(Relaxed),
-        file: newest,
-        executed: log.executed().to_string(),
-        purged: log.purged().to_string(),
-        files: files.len() as u64,
-        bytes: files.iter().map(|file| file.len()).sum(),
-        received_bytes: status.bytes.load(Relaxed),
-        acks: status.acks.load(Relaxed),
-        delay: (status.newest.load(Relaxed) > 0).then(|| Duration::from_millis(status.delay.load(Relaxed))),
-        silence: (!heard.is_zero()).then(|| now.saturating_sub(heard)),
-        connections: status.connections.load(Relaxed),
-        failures: status.failures.load(Relaxed),
-        error: (!told.error.is_empty()).then_some(told.error),
-        removed_files: kept.removed,
-        archive: kept.archived.map(|archived| RelayArchiveRow {
-            archived,
-            failures: kept.archive_failures,
-            waiting: kept.unarchived,
-            error: (!kept.archive_error.is_empty()).then_some(kept.archive_error),
-        }),
-        syncs: times(&status.sync_times),
-        ack_times: times(&status.ack_times),
-    }
-}
-
-fn times(times: &Times) -> RelayTimes {
-    let (counts, sum) = times.read();
-    let mut count = 0;
-    let mut up_to = Vec::with_capacity(Times::BUCKETS);
-    for (bucket, more) in counts.into_iter().enumerate() {
-        count += more;
-        if bucket + 1 < Times::BUCKETS {
-            up_to.push((Times::upper(bucket), count));
-        }
-    }
-    RelayTimes { up_to, sum, count }
-}
-
-fn replica_row(relay: &str, row: ReplicaRow) -> RelayReplicaRow {
-    RelayReplicaRow {
-        relay: relay.to_owned(),
-        id: row.id,
-        user: row.user,
-        host: row.host,
-        server_id: row.server_id,
-        uuid: (!row.uuid.is_empty()).then_some(row.uuid),
-        is_program: row.is_program,
-        reports: (!row.reports.is_empty()).then_some(row.reports),
-        is_tls: row.is_tls,
-        compression: row.compression,
-        state: row.state,
-        file: row.file,
-        position: row.position,
-        behind_bytes: row.behind_bytes,
-        delay: Duration::from_secs(row.delay_s),
-        sent_bytes: row.sent_bytes,
-        sent_events: row.sent_events,
-        connected: row.connected,
-    }
-}
-
-fn file_row(relay: &str, file: &LogFile, kept: KeptFile) -> RelayFileRow {
-    RelayFileRow {
-        relay: relay.to_owned(),
-        path: file.path().display().to_string(),
-        name: file.name.to_string(),
-        source_uuid: file.folder.source.identity.clone(),
-        bytes: file.len(),
-        previous: file.previous.to_string(),
-        is_in_use: file.is_in_use(),
-        is_archived: kept.is_archived,
-        held: (!kept.held.is_empty()).then_some(kept.held),
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,13 @@
 //! Each has its bound in time. One of which no answer comes is as one that is not cut, and of which nothing is known.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delphinus_admin::{AskError, Asked, Line, Question, RemoteRelayRow};
+use delphinus_admin::{AskError, Asked, Line, RemoteRelayRow};
 use delphinus_config::RemoteRelay;
+use delphinus_net::Address;
 use delphinus_net::rt::{self, watch};
 use delphinus_topology::promotion::{Relay, RelayId, RelayStanding};
 use delphinus_wire::gtid::GtidSet;
@@ -22,8 +23,8 @@ const SILENT: Duration = Duration::from_secs(4);
 /// How long it may take to do what it is told: it waits for its disk, and for the end of its connection.
 const ORDER: Duration = Duration::from_secs(15);
 
-/// The backend at this address, or of this name.
-pub(crate) type Find<'a> = &'a dyn Fn(&str, &str) -> Option<Arc<str>>;
+/// The name of the backend at this address.
+pub(crate) type Find<'a> = &'a dyn Fn(&Address) -> Option<Arc<str>>;
 
 /// Those of one cluster.
 pub(crate) struct RemoteRelays {
@@ -73,6 +74,11 @@ impl RemoteRelays {
         self.sections.borrow().iter().find(|one| one.name == name).cloned()
     }
 
+    /// Forgets those that are not among these, or have no section any more: their lines end, and their passwords go.
+    pub(crate) fn keep_only(&self, names: &[String]) {
+        self.known.borrow_mut().retain(|name, _| names.contains(name) && self.named(name).is_some());
+    }
+
     /// How it stands.
     pub(crate) async fn look(&self, id: RelayId, one: &RemoteRelay, find: Find<'_>) -> Relay {
         let seen = self.standing(one, find).await;
@@ -91,6 +97,13 @@ impl RemoteRelays {
             read(&asked, &one.name, find).map_err(|why| format!("{}: {why}", one.address))?;
         self.with(one, |known| known.at = at);
         Ok(standing)
+    }
+
+    /// The cells of its row in SHOW RELAY FENCES, by their columns; those that are NULL are left out.
+    pub(crate) async fn fence(&self, one: &RemoteRelay) -> Result<BTreeMap<String, String>, String> {
+        let asked = self.ask(one, "SHOW RELAY FENCES", LOOK).await?;
+        let found = cells(&asked, &one.name).map_err(|why| format!("{}: {why}", one.address))?;
+        Ok(found.into_iter().filter_map(|(name, cell)| Some((name.to_owned(), cell?.to_owned()))).collect())
     }
 
     /// Has it acknowledge to nobody any more, if it is still in this epoch. It has that on disk when it answers.
@@ -168,8 +181,7 @@ async fn say(
     }
     let address = settings::address_of(&one.address);
     let password = one.password.expose().as_bytes();
-    let mut line =
-        Line::open(&Question::of_line(address, one.user.clone(), password, one.tls_ca.clone())).await?;
+    let mut line = Line::open(address, &one.user, password, one.tls_ca.as_deref()).await?;
     let answer = line.ask(text).await;
     told(line, answer)
 }
@@ -187,29 +199,31 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// What the row of this relay says.
-fn read(asked: &Asked, name: &str, find: Find<'_>) -> Result<(At, RelayStanding), String> {
+/// The row of this relay: each cell with its column.
+fn cells<'a>(asked: &'a Asked, name: &str) -> Result<BTreeMap<&'a str, Option<&'a str>>, String> {
     let Asked::Rows(columns, rows) = asked else { return Err(OTHER.to_owned()) };
-    let place = |column: &str| columns.iter().position(|(name, _)| name == column).ok_or(OTHER);
-    let its_name = place("name")?;
+    let its_name = columns.iter().position(|(column, _)| column == "name").ok_or(OTHER)?;
     let is_it =
         |row: &&Vec<Option<String>>| row.get(its_name).is_some_and(|own| own.as_deref() == Some(name));
     let row =
         rows.iter().find(is_it).ok_or_else(|| format!("no relay '{name}' runs in the process there"))?;
-    let cell = |column: &str| Ok::<_, &str>(row.get(place(column)?).and_then(Option::as_deref));
+    Ok(columns.iter().map(|(column, _)| &**column).zip(row.iter().map(Option::as_deref)).collect())
+}
+
+/// What the row of this relay says.
+fn read(asked: &Asked, name: &str, find: Find<'_>) -> Result<(At, RelayStanding), String> {
+    let cells = cells(asked, name)?;
+    let cell = |column: &str| cells.get(column).copied().ok_or(OTHER);
     let number = |column: &str| cell(column)?.and_then(|text| text.parse::<u64>().ok()).ok_or(OTHER);
     let cut_by = cell("cut_by")?;
     let state = cell("state")?.unwrap_or_default();
-    let [follows, address] = [cell("follows")?, cell("follows_address")?].map(Option::unwrap_or_default);
-    let (host, port) = cell("address")?.and_then(|at| at.rsplit_once(':')).unwrap_or_default();
-    let at = At {
-        host: host.trim_start_matches('[').trim_end_matches(']').into(),
-        port: port.parse().unwrap_or_default(),
-        number: u32::try_from(number("server_id")?).map_err(|_| OTHER)?,
-    };
-    if at.port == 0 {
+    let follows = cell("follows_address")?.and_then(|at| at.parse().ok());
+    let reported = cell("address")?.and_then(|at| at.parse().ok());
+    let number_of_it = u32::try_from(number("server_id")?).map_err(|_| OTHER)?;
+    let Some(Address::Tcp(host, port)) = reported else {
         return Err("servers do not know where they reach it; write addresses with an IP address, or report_address, there".to_owned());
-    }
+    };
+    let at = At { host: host.into(), port, number: number_of_it };
     let refused = cell("refused")?.unwrap_or_default().split(',').filter(|one| !one.is_empty());
     let (is_receiving, acknowledges) = (state == "receiving", number("acknowledging")? == 1);
     let has = GtidSet::parse(cell("gtid_executed")?.unwrap_or_default()).map_err(|_| OTHER)?;
@@ -220,7 +234,7 @@ fn read(asked: &Asked, name: &str, find: Find<'_>) -> Result<(At, RelayStanding)
         forgets: number("on_disk")? != 1,
         source: cell("acknowledges_to")?.map(Into::into),
         refused: refused.map(Into::into).collect(),
-        follows: find(address, follows),
+        follows: follows.as_ref().and_then(find),
         is_receiving,
         misses_it: matches!(state, "connecting" | "retrying"),
         is_acknowledging: is_receiving && acknowledges,
@@ -240,7 +254,7 @@ mod tests {
         Asked::Rows(columns, vec![cells.iter().map(|(_, cell)| cell.map(str::to_owned)).collect()])
     }
 
-    const ROW: [(&str, Option<&str>); 13] = [
+    const ROW: [(&str, Option<&str>); 12] = [
         ("name", Some("far")),
         ("server_id", Some("999")),
         ("address", Some("[::1]:3306")),
@@ -249,7 +263,6 @@ mod tests {
         ("on_disk", Some("1")),
         ("acknowledges_to", None),
         ("refused", Some("server-1,server-3")),
-        ("follows", Some("db2")),
         ("follows_address", Some("db2.example:3306")),
         ("state", Some("cut")),
         ("acknowledging", Some("0")),
@@ -258,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_a_relay_says_of_itself_is_read() {
-        let find = |address: &str, name: &str| (address == "db2.example:3306").then(|| name.into());
+        let find = |address: &Address| (address.to_string() == "db2.example:3306").then(|| "db2".into());
         let (at, own) = read(&told(&ROW), "far", &find).unwrap();
         assert_eq!(at, At { host: "::1".into(), port: 3306, number: 999 });
         assert!(own.is_cut && own.is_by_move && !own.forgets && !own.is_receiving);
@@ -277,7 +290,7 @@ mod tests {
     /// Of what is not understood nothing is believed.
     #[test]
     fn an_answer_of_another_form_is_none() {
-        let find = |_: &str, _: &str| None;
+        let find = |_: &Address| None;
         let why = |asked: &Asked| read(asked, "far", &find).unwrap_err();
         assert_eq!(why(&Asked::Done), OTHER);
         for (left_out, (column, _)) in ROW.iter().enumerate() {
@@ -294,6 +307,50 @@ mod tests {
             why(&told(&ROW.map(|(name, cell)| (name, cell.filter(|_| name != "address")))))
                 .contains("report_address")
         );
+    }
+
+    /// Its line is open, and holds its password.
+    #[test]
+    fn what_a_reload_has_removed_is_forgotten() {
+        let text = ["one", "two"].map(|name| {
+            format!("[[cluster.failover.remote_relay]]\nname = '{name}'\naddress = 'unix:/run/a.sock'\nuser = 'o'\npassword = 'p'\n")
+        });
+        let head = "[[listener]]\naddress = '127.0.0.1:4000'\n[[user]]\nname = 'app'\npassword = 'p'\n[monitor]\nuser = 'm'\npassword = 'p'\n\
+                    [cluster]\ntopology = 'read_only'\n[[cluster.backend]]\naddress = 'db1:3306'\n[cluster.failover]\nuser = 'u'\npassword = 'p'\n";
+        let config =
+            delphinus_config::parse(&(head.to_owned() + &text.concat()), "a.toml", &Nothing).unwrap();
+        let sections = crate::switching::remote_relays(&config.clusters[0]);
+        let (sender, receiver) = watch::channel(sections.clone());
+        let relays = RemoteRelays::new(receiver);
+        let names = ["one".to_owned(), "two".to_owned()];
+        let known = || {
+            let mut known: Vec<_> = relays.known.borrow().keys().cloned().collect();
+            known.sort();
+            known
+        };
+        let ask_all = || sections.iter().for_each(|one| relays.with(one, |_| ()));
+        ask_all();
+        relays.keep_only(&names);
+        assert_eq!(known(), names);
+        sender.send_replace(sections[..1].into());
+        relays.keep_only(&names);
+        assert_eq!(known(), ["one"], "its section is gone");
+        sender.send_replace(sections.clone());
+        ask_all();
+        relays.keep_only(&names[1..]);
+        assert_eq!(known(), ["two"], "`relays` does not name it any more");
+    }
+
+    struct Nothing;
+
+    impl delphinus_config::Environment for Nothing {
+        fn variable(&self, _: &str) -> Option<String> {
+            None
+        }
+
+        fn read_file(&self, _: &std::path::Path) -> std::io::Result<String> {
+            Err(std::io::ErrorKind::NotFound.into())
+        }
     }
 
     #[test]

@@ -31,6 +31,22 @@ pub enum BackendAddress {
     Unix(PathBuf),
 }
 
+/// True if this host, a name or an IP address, is this machine for certain: what goes there leaves it not, and nobody can stand between.
+pub fn is_this_machine(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
+}
+
+impl BackendAddress {
+    /// True if it may be on another machine.
+    pub fn is_remote(&self) -> bool {
+        match self {
+            Self::Tcp { host, .. } => !is_this_machine(host),
+            Self::Unix(_) => false,
+        }
+    }
+}
+
 /// A block of IP addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network {
@@ -175,6 +191,23 @@ mod tests {
     fn listen_addresses_come_back_as_written() {
         for text in ["127.0.0.1:6446", "[::1]:6446", "0.0.0.0:0", "unix:/run/x.sock"] {
             assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_may_be_on_another_machine() {
+        for (text, is_remote) in [
+            ("127.0.0.1:1", false),
+            ("127.8.0.1:1", false),
+            ("[::1]:1", false),
+            ("[::ffff:127.0.0.1]:1", false),
+            ("localhost:1", false),
+            ("unix:/run/m.sock", false),
+            ("10.0.0.1:1", true),
+            ("db1:1", true),
+            ("[fd00::1]:1", true),
+        ] {
+            assert_eq!(text.parse::<BackendAddress>().unwrap().is_remote(), is_remote, "{text}");
         }
     }
 

@@ -27,7 +27,7 @@ mod value;
 mod word;
 
 pub use access::AdminAccess;
-pub use address::{BackendAddress, ListenAddress, Network};
+pub use address::{BackendAddress, ListenAddress, Network, is_this_machine};
 pub use clients::Clients;
 pub use config::{
     Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Failover,

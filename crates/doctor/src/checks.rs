@@ -3,6 +3,7 @@
 mod alike;
 mod file;
 mod relays;
+mod remote_relays;
 mod replication;
 mod rights;
 mod room;
@@ -16,6 +17,7 @@ pub(crate) fn all(facts: &Facts<'_>) -> Vec<Finding> {
         servers::check,
         replication::check,
         relays::check,
+        remote_relays::check,
         rights::check,
         room::check,
         alike::check,

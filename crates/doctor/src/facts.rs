@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use delphinus_config::{Backend, BackendAddress, Cluster, Config, RelaySource, Role, TopologyKind};
+use delphinus_config::{Backend, Cluster, Config, RelaySource, Role, TopologyKind};
 
 /// Everything that is known.
 #[derive(Debug)]
@@ -15,6 +15,19 @@ pub struct Facts<'a> {
     pub servers: Vec<Server>,
     /// The servers that relays replicate from, or may have to.
     pub sources: Vec<Source>,
+    /// The relays of other processes that moves of a primary's role count on.
+    pub remote_relays: Vec<RemoteRelay>,
+}
+
+/// A relay of another process: `[[cluster.failover.remote_relay]]`.
+#[derive(Debug, Clone)]
+pub struct RemoteRelay {
+    /// The place of its cluster in the file.
+    pub cluster: usize,
+    /// Its place in that cluster's `[cluster.failover]`.
+    pub relay: usize,
+    /// Its row in `relay_fences` there, by columns, without those that are NULL; or why it could not be asked, and what to do.
+    pub answer: Result<BTreeMap<String, String>, String>,
 }
 
 /// A server that a relay replicates from: its own, or a backend of the cluster whose primary it follows.
@@ -202,14 +215,4 @@ impl Answer {
 /// `ON`, `1`, and what MariaDB has beside them for `read_only`.
 pub(crate) fn is_on(value: &str) -> bool {
     !matches!(value.to_ascii_uppercase().as_str(), "OFF" | "0" | "NO" | "")
-}
-
-/// True if a server may be on another machine.
-pub(crate) fn is_remote(address: &BackendAddress) -> bool {
-    match address {
-        BackendAddress::Unix(_) => false,
-        BackendAddress::Tcp { host, .. } => {
-            host != "localhost" && !host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-        }
-    }
 }

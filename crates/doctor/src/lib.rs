@@ -11,6 +11,7 @@
 //! | what servers of a cluster have to have in common | `checks/alike` |
 //! | replication, semi-sync, read_only, lag | `checks/replication` |
 //! | sources of relays: rights, GTIDs, TLS, strong synchronisation | `checks/relays` |
+//! | relays of other processes that moves count on | `checks/remote_relays` |
 //! | what the monitor's user may do | `checks/rights` |
 //! | passwords, TLS | `checks/security` |
 
@@ -18,7 +19,7 @@ mod checks;
 mod facts;
 mod finding;
 
-pub use facts::{Answer, Channel, Facts, Machine, Replication, Server, Source, UserLogin};
+pub use facts::{Answer, Channel, Facts, Machine, RemoteRelay, Replication, Server, Source, UserLogin};
 pub use finding::{Finding, Severity};
 
 /// Everything that is wrong: the worst first, then in the order of the checks.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
@@ -31,6 +32,35 @@ impl fmt::Display for Address {
             Self::Tcp(host, port) => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
+    }
+}
+
+/// A text that is no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoAddress;
+
+impl fmt::Display for NoAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no address: write host:port, [ipv6]:port or unix:/path")
+    }
+}
+
+/// What `Display` has written. What people write into the file, `delphinus_config` reads, which tells them what is wrong.
+impl FromStr for Address {
+    type Err = NoAddress;
+
+    fn from_str(text: &str) -> Result<Self, NoAddress> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.starts_with('/') { Ok(Self::Unix(path.into())) } else { Err(NoAddress) };
+        }
+        let (host, port) = text.rsplit_once(':').ok_or(NoAddress)?;
+        let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let bare = in_brackets.unwrap_or(host);
+        if bare.is_empty() || in_brackets.is_some() != bare.contains(':') {
+            return Err(NoAddress);
+        }
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or(NoAddress)?;
+        Ok(Self::Tcp(bare.to_owned(), port))
     }
 }
 
@@ -81,4 +111,19 @@ pub async fn dial(
         Ok(stream)
     };
     rt::timeout(limit, connect).await.ok_or(NetError::TimedOut(limit.as_millis() as u64))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_it_was_written() {
+        for text in ["db1.example:3306", "10.0.0.1:1", "[::1]:65535", "unix:/run/m.sock"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for text in ["", "db1", "db1:", ":3306", "db1:0", "db1:65536", "::1:3306", "[]:1", "[db1]:1", "unix:m.sock"] {
+            assert_eq!(text.parse::<Address>(), Err(NoAddress), "{text}");
+        }
+    }
 }

@@ -22,7 +22,7 @@ pub mod tls;
 
 pub use buffer::{Buffer, BufferPool};
 pub use byte_stream::{ByteStream, is_local};
-pub use dial::{Address, Announce, dial, dial_at};
+pub use dial::{Address, Announce, NoAddress, dial, dial_at};
 pub use error::{NetError, retry_after_refusal};
 pub use handshake::{
     BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, Pausing, Verifying, change_user,

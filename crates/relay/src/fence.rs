@@ -234,6 +234,16 @@ impl Fence {
         Ok(true)
     }
 
+    /// Where a move had turned the relay to counts no more. The epoch stays: nobody is acknowledged who was not before. Waits for the disk.
+    pub(crate) fn forget_turned(&self) -> io::Result<()> {
+        {
+            let mut state = self.lock();
+            state.epoch.turned = None;
+            state.version += 1;
+        }
+        self.keep().map(drop)
+    }
+
     fn write(&self, next: &Epoch) -> io::Result<()> {
         self.root.check()?;
         let root = self.root.path();

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use delphinus_net::Address;
 use delphinus_net::rt::{self, Manner, watch};
 use delphinus_wire::gtid::uuid_text;
 
@@ -58,7 +57,7 @@ impl Relay {
         let uuid = own_uuid(&settings).map_err(failed)?;
         let root = Anchor::of(&settings.folder).map_err(failed)?;
         let is_wanted = settings.is_started && !fence.epoch().is_cut;
-        let target = first_target(settings.source.clone(), fence.epoch().turned);
+        let target = first_target(&settings, &fence);
         let (orders, told) = watch::channel(Orders { is_wanted, target, round: 1, is_over: false });
         let (done, seen) = watch::channel(0);
         let settings = Arc::new(settings);
@@ -176,15 +175,16 @@ impl Relay {
 
     /// Cuts the source off: with the relay as the only acknowledger and no time-out, it can commit nothing from now on that a client is
     /// told of. Gives the epoch once it is on disk; a restarted relay does not acknowledge that source either. Everything that it ever
-    /// acknowledged is in the log. With an epoch only if the relay is still in that one: a word that comes late cuts nobody off.
+    /// acknowledged is in the log. With an epoch only if the relay is still in that one, else `None`, and nothing has changed: a word that
+    /// comes late cuts nobody off.
     ///
     /// # Errors
-    /// Another epoch; nothing has changed then. Or the disk, which may hang. This process keeps to the cut then, too: no acknowledgement leaves, and no source is connected to. But a
+    /// The disk, which may hang. This process keeps to the cut then, too: no acknowledgement leaves, and no source is connected to. But a
     /// restarted relay would not know, unless `is_epoch_on_disk`: cut again until that is done.
-    pub async fn cut(&self, by: CutBy, epoch: Option<u64>) -> io::Result<u64> {
+    pub async fn cut(&self, by: CutBy, epoch: Option<u64>) -> io::Result<Option<u64>> {
         let mut round = 0;
         if !self.fence.close(by, epoch, || round = self.order(|orders| orders.is_wanted = false)) {
-            return Err(io::Error::other("it is in another epoch by now"));
+            return Ok(None);
         }
         let late = || io::Error::new(io::ErrorKind::TimedOut, "the disk hangs");
         let epoch = rt::timeout(DISK, self.at_disk(Fence::keep)).await.ok_or_else(late)??;
@@ -194,7 +194,7 @@ impl Relay {
             return Err(io::Error::new(io::ErrorKind::TimedOut, why));
         }
         tracing::warn!(relay = self.settings.name, epoch, "the source was cut off");
-        Ok(epoch)
+        Ok(Some(epoch))
     }
 
     /// Ends a cut, and begins to receive: from any source that was not cut off, and from the one with this uuid (MariaDB: `server-ID`)
@@ -255,20 +255,26 @@ impl Relay {
     }
 }
 
-/// Whom a relay begins with: the server that a move has turned it to, as long as its section has the source that it had then.
-fn first_target(source: Option<Target>, turned: Option<Turned>) -> Option<Target> {
-    let source = source?;
-    let Some(turned) = turned.filter(|turned| turned.instead_of == source.address.to_string()) else {
-        return Some(source);
-    };
-    let address = if let Some(path) = turned.address.strip_prefix("unix:") {
-        Address::Unix(path.into())
-    } else {
-        let (host, port) = turned.address.rsplit_once(':')?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        Address::Tcp(host.to_owned(), port.parse().ok()?)
-    };
-    Some(source.at(turned.name, address))
+/// Whom a relay begins with: the server that a move has turned it to, as long as its section has the source that it had then. Once the
+/// section has had another one, that move is forgotten for good.
+fn first_target(settings: &Settings, fence: &Fence) -> Option<Target> {
+    let (source, turned) = (settings.source.clone(), fence.epoch().turned);
+    let Some(turned) = turned else { return source };
+    let counts = |source: &Target| turned.instead_of == source.address.to_string();
+    if let Some(source) = source.as_ref().filter(|source| counts(source)) {
+        match turned.address.parse() {
+            Ok(address) => return Some(source.at(turned.name, address)),
+            Err(error) => {
+                let (relay, address) = (&settings.name, &turned.address);
+                tracing::error!(relay, address, %error, "where a move has turned the relay to cannot be read; it follows its section's source");
+            }
+        }
+    }
+    if let Err(error) = fence.forget_turned() {
+        let relay = &settings.name;
+        tracing::warn!(relay, %error, "the disk does not take that a move's word counts no more: a restart may go by it again");
+    }
+    source
 }
 
 /// Gives the number of its round.

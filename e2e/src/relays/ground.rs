@@ -30,10 +30,21 @@ pub struct RelayProcess {
 impl RelayProcess {
     /// Starts one behind the server at this port; more lines for its section.
     pub fn start(dir: &Path, name: &str, (source, server_id): (u16, u32), lines: &[&str]) -> Result<Self> {
+        let source = format!("source = \"127.0.0.1:{source}\"");
+        Self::start_behind(dir, name, (&source, server_id), lines)
+    }
+
+    /// The same behind what this line of its section says.
+    pub fn start_behind(
+        dir: &Path,
+        name: &str,
+        (source, server_id): (&str, u32),
+        lines: &[&str],
+    ) -> Result<Self> {
         let lease = PortLease::take()?;
         let (port, folder) = (lease.port(), dir.join(name));
         let mut text = format!(
-            "[[relay]]\nname = \"{name}\"\nfolder = \"{}\"\nsource = \"127.0.0.1:{source}\"\nsource_user = \"{user}\"\n\
+            "[[relay]]\nname = \"{name}\"\nfolder = \"{}\"\n{source}\nsource_user = \"{user}\"\n\
              source_password = \"{password}\"\nserver_id = {server_id}\naddresses = [\"127.0.0.1:{port}\", \"127.0.0.2:{port}\", \"unix:{socket}\"]\nheartbeat_ms = 1000\n\
              retry_ms = 200\n",
             folder.display(),

@@ -79,7 +79,7 @@ fn what_the_relay_alone_has_survives(scene: &mut Scene) {
     let mut client = scene.stage.address.connect().unwrap();
     client.query("INSERT INTO app.kept VALUES (-31), (-32)").unwrap();
     client.query("INSERT INTO app.kept VALUES (-33)").unwrap();
-    until_looked_at(scene);
+    until_looked_at(scene, "primary");
     scene.server_mut("primary").kill9();
     scene.until_down("primary");
     let told = scene.rows("FAILOVER");
@@ -100,11 +100,11 @@ fn what_the_relay_alone_has_survives(scene: &mut Scene) {
     assert_alone_waits(scene, "primary");
 }
 
-/// The proxy has seen how the primary waits: it looks once a second, and asks this nowhere else.
-pub(crate) fn until_looked_at(scene: &Scene) {
+/// The proxy has seen how this primary waits: it looks once a second, and asks this nowhere else.
+pub(crate) fn until_looked_at(scene: &Scene, primary: &str) {
     let asked = || -> anyhow::Result<u64> {
         let sql = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_show_replicas', 'Com_show_slave_hosts')";
-        let said = scene.server("primary").query(sql)?;
+        let said = scene.server(primary).query(sql)?;
         let counts = said.lines().filter_map(|line| line.rsplit('\t').next()?.parse().ok());
         // Two names of one count, where the server has both.
         Ok(counts.max().unwrap_or_default())
@@ -121,6 +121,6 @@ fn end(scene: &Scene) {
     let [source, _] = words(scene);
     scene.server("primary").query(&format!("SET GLOBAL rpl_semi_sync_{source}_enabled = 0")).unwrap();
     // A failover gives the next primary what the proxy has seen last.
-    until_looked_at(scene);
+    until_looked_at(scene, "primary");
     operator.query("RELAY STOP main").unwrap();
 }

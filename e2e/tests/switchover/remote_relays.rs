@@ -1,5 +1,6 @@
 //! Two relays, each a process of its own, are the only ones that acknowledge, and the primary waits for one of them without end. The
-//! proxy takes them along in planned moves, and cuts both off from a primary that is lost. A cut outlives the process that was cut.
+//! proxy takes them along in planned moves, and cuts both off from a primary that is lost. A cut outlives the process that was cut. The same
+//! of one in a proxy that follows the cluster itself, and has other names for its backends.
 
 use std::thread;
 
@@ -12,7 +13,7 @@ use super::load::Load;
 use super::relayed::{until_looked_at, wait_for_ever};
 use super::support::{LIMIT, Scene};
 
-const NAMES: [&str; 2] = ["one", "two"];
+const NAMES: [&str; 3] = ["one", "two", "three"];
 
 /// A relay in a process of its own, with an admin listener.
 struct Remote {
@@ -23,12 +24,46 @@ struct Remote {
 }
 
 impl Remote {
+    /// One with a source of its own, which may be turned to the other servers.
     fn start(scene: &Scene, (name, server_id): (&'static str, u32), admin: PortLease) -> Self {
+        let source = format!("source = \"{}\"", at(scene, "primary"));
+        let others =
+            scene.stage.cluster.servers.iter().map(|server| format!("\"{}\"", at(scene, &server.name)));
+        let may_follow = format!("may_follow = [{}]", others.collect::<Vec<_>>().join(", "));
+        Self::start_behind(scene, (name, server_id), admin, &[&source, &may_follow], "")
+    }
+
+    /// One that follows the cluster, in a proxy where each server is called `far-` and its name.
+    fn start_in_a_proxy(scene: &Scene, (name, server_id): (&'static str, u32), admin: PortLease) -> Self {
+        let cluster = &scene.stage.cluster;
+        let mut sections = format!(
+            "[[listener]]\naddress = \"unix:{}\"\n[[user]]\nname = \"{}\"\npassword = \"{}\"\n\
+             [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n[cluster]\ntopology = \"read_only\"\n",
+            cluster.dir().join("far-clients.sock").display(),
+            cluster.app_user,
+            cluster.app_password,
+            cluster.monitor_user,
+            cluster.monitor_password
+        );
+        for server in &cluster.servers {
+            let address = at(scene, &server.name);
+            sections +=
+                &format!("[[cluster.backend]]\nname = \"far-{}\"\naddress = \"{address}\"\n", server.name);
+        }
+        Self::start_behind(scene, (name, server_id), admin, &["cluster = \"main\""], &sections)
+    }
+
+    fn start_behind(
+        scene: &Scene,
+        (name, server_id): (&'static str, u32),
+        admin: PortLease,
+        source: &[&str],
+        sections: &str,
+    ) -> Self {
         let operators = Operators::default();
-        let source = scene.server("primary").port;
-        let lines = operators.section_with_tcp(admin.port());
-        let relay =
-            RelayProcess::start(scene.stage.cluster.dir(), name, (source, server_id), &[&lines]).unwrap();
+        let lines = [sections, &operators.section_with_tcp(admin.port())];
+        let dir = scene.stage.cluster.dir();
+        let relay = RelayProcess::start_behind(dir, name, (&source.join("\n"), server_id), &lines).unwrap();
         Self { name, relay, operators, _admin: admin }
     }
 
@@ -66,13 +101,11 @@ fn at(scene: &Scene, server: &str) -> String {
 
 pub(crate) fn they_count(flavor: Flavor) {
     let admins = NAMES.map(|_| PortLease::take().unwrap());
-    let sections = [0, 1].map(|n| Operators::remote_relay(NAMES[n], admins[n].port())).concat();
+    let sections = [0, 1, 2].map(|n| Operators::remote_relay(NAMES[n], admins[n].port())).concat();
     let mut scene = Scene::with(flavor, &[], sections);
-    let mut ids = [991, 992].into_iter().zip(NAMES);
-    let mut relays = admins.map(|admin| {
-        let (id, name) = ids.next().unwrap();
-        Remote::start(&scene, (name, id), admin)
-    });
+    let [one, two, third_admin] = admins;
+    let mut relays = [(NAMES[0], 991, one), (NAMES[1], 992, two)]
+        .map(|(name, id, admin)| Remote::start(&scene, (name, id), admin));
     for one in &relays {
         one.acknowledges_to(&scene, "primary");
     }
@@ -84,6 +117,8 @@ pub(crate) fn they_count(flavor: Flavor) {
     let says = |text: &str| checks.iter().flatten().any(|cell| cell.contains(text));
     assert!(checks.iter().all(|row| row[2] != "failed"), "{checks:#?}");
     assert!(says("one acknowledges to primary") && says("1 of 2 relays without end"), "{checks:#?}");
+    // Nobody has named the third one yet, which does not run either.
+    assert_eq!(doctor(&scene), ["remote_relay_unnamed three"]);
     let load = Load::start(&scene.stage.address, 2);
     for to in ["replica1", "primary"] {
         load.go_on();
@@ -96,6 +131,73 @@ pub(crate) fn they_count(flavor: Flavor) {
     let acknowledged = load.end();
     scene.assert_has(&acknowledged, None);
     what_one_of_them_has_survives(&mut scene, &mut relays);
+    for one in relays {
+        one.operator(&scene).query(&format!("RELAY STOP {}", one.name)).unwrap();
+        assert!(doctor(&scene).contains(&format!("remote_relay_not_acknowledging {}", one.name)));
+        drop(one);
+    }
+    in_another_proxy(&mut scene, third_admin);
+}
+
+/// What `DOCTOR` finds about relays of other processes.
+fn doctor(scene: &Scene) -> Vec<String> {
+    let rows = scene.rows("SELECT check_name, object FROM doctor WHERE check_name LIKE 'remote_relay%'");
+    rows.iter().map(|row| format!("{} {}", row[0], row[1].trim_start_matches("remote_relay "))).collect()
+}
+
+/// The relay that acknowledges is part of another proxy, which follows the cluster, too.
+fn in_another_proxy(scene: &mut Scene, admin: PortLease) {
+    scene.operator().query("SET cluster.failover.relays = ['three']").unwrap();
+    assert!(doctor(scene).contains(&"remote_relay_silent three".to_owned()));
+    let mut three = Remote::start_in_a_proxy(scene, (NAMES[2], 993), admin);
+    let first = scene.primary();
+    three.acknowledges_to(scene, &first);
+    // What waits for the others goes on.
+    scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (-40)").unwrap();
+    assert!(!doctor(scene).iter().any(|found| found.ends_with("three")), "{:?}", doctor(scene));
+    let checks = scene.rows("SWITCHOVER CHECK");
+    assert!(checks.iter().all(|row| row[2] != "failed"), "{checks:#?}");
+    let to = ["primary", "replica1", "replica2"].into_iter().find(|name| *name != first).unwrap();
+    let load = Load::start(&scene.stage.address, 2);
+    load.go_on();
+    scene.rows(&format!("SWITCHOVER TO {to}"));
+    load.go_on();
+    three.acknowledges_to(scene, to);
+    let [follows] = three.fence(scene, "follows").try_into().unwrap();
+    assert_eq!(follows, format!("far-{to}"), "by its address");
+    let acknowledged = load.end();
+    scene.assert_has(&acknowledged, None);
+    // It finds the primary itself.
+    three.relay.kill_and_start_again().unwrap();
+    three.acknowledges_to(scene, to);
+    what_it_alone_has_survives(scene, &mut three, to);
+}
+
+/// No replica receives when the primary writes, and is lost.
+fn what_it_alone_has_survives(scene: &mut Scene, three: &mut Remote, primary: &str) {
+    let io = words(scene)[1].to_uppercase();
+    for server in scene.stage.cluster.servers.iter().filter(|server| server.name != primary) {
+        server.query(&format!("STOP {io} IO_THREAD")).unwrap();
+    }
+    until(LIMIT, "the primary to know it", || Ok(clients(scene, primary)? == 1)).unwrap();
+    scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (-41), (-42)").unwrap();
+    until_looked_at(scene, primary);
+    scene.server_mut(primary).kill9();
+    scene.until_down(primary);
+    let told = scene.rows("FAILOVER");
+    let mut steps = told.iter().map(|row| row[2].as_str());
+    for wanted in ["cut the relay", "drain the relay", "have the relay acknowledge", "take writes"] {
+        assert!(steps.any(|step| step == wanted), "{wanted}: {told:#?}");
+    }
+    let next = scene.primary();
+    assert_ne!(next, primary);
+    scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (-43)").unwrap();
+    let count = || scene.server(&next).query("SELECT COUNT(*) FROM app.kept WHERE value BETWEEN -43 AND -40");
+    assert_eq!(count().unwrap().trim(), "4");
+    three.acknowledges_to(scene, &next);
+    three.relay.kill_and_start_again().unwrap();
+    three.acknowledges_to(scene, &next);
+    assert!(!three.fence(scene, "refused")[0].is_empty());
 }
 
 /// Both are cut, and killed before anything else is said to them: they acknowledge nothing when they run again.
@@ -107,7 +209,7 @@ fn a_cut_outlives_its_process(scene: &Scene, relays: &mut [Remote; 2]) {
         let [epoch, identity] = one.fence(scene, "epoch, acknowledges_to").try_into().unwrap();
         let name = one.name;
         let late = format!("RELAY CUT {name} BY MOVE EPOCH {}", epoch.parse::<u64>().unwrap() + 1);
-        assert!(operator.error(&late).unwrap().message.contains("another epoch"));
+        assert!(operator.error(&late).unwrap().message.contains("it was not cut"));
         operator.query(&format!("RELAY CUT {name} BY MOVE EPOCH {epoch}")).unwrap();
         one.relay.kill_and_start_again().unwrap();
         let [cut_by, on_disk, refused, epoch] =
@@ -151,7 +253,7 @@ fn what_one_of_them_has_survives(scene: &mut Scene, relays: &mut [Remote; 2]) {
     let mut client = scene.stage.address.connect().unwrap();
     client.query("INSERT INTO app.kept VALUES (-31), (-32)").unwrap();
     client.query("INSERT INTO app.kept VALUES (-33)").unwrap();
-    until_looked_at(scene);
+    until_looked_at(scene, "primary");
     scene.server_mut("primary").kill9();
     scene.until_down("primary");
     // One of two is not enough.

@@ -28,6 +28,8 @@ pub struct RelayFenceRow {
     pub refused: Vec<String>,
     /// Name and address of the server that it follows, or looks for.
     pub follows: Option<(String, String)>,
+    /// Where another process may turn it to; `None`: anywhere.
+    pub may_follow: Option<Vec<String>>,
     /// stopped, connecting, receiving, retrying, failed or cut.
     pub state: &'static str,
     /// True if the source waits for its acknowledgements.
@@ -61,6 +63,10 @@ pub(crate) static FENCES: Source = Source {
                 "The server that it follows, or looks for; NULL: nobody has named one yet.",
             ),
             Column::text("follows_address", "Where that one is."),
+            Column::text(
+                "may_follow",
+                "Addresses that RELAY TURN may lead it to, with commas between them; NULL: any, as it checks who answers.",
+            ),
             Column::text("state", "stopped, connecting, receiving, retrying, failed or cut."),
             Column::integer("acknowledging", "", "1: the source waits for its acknowledgements (semi-sync)."),
             Column::text("gtid_executed", "All transactions that it has had."),
@@ -84,6 +90,7 @@ fn row(relay: RelayFenceRow) -> Vec<Cell> {
         text(relay.refused.join(",")),
         follows.map(text).into(),
         address.map(text).into(),
+        relay.may_follow.map(|all| text(all.join(","))).into(),
         text(relay.state),
         number(u8::from(relay.is_acknowledging)),
         text(relay.executed),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Backend, Credential, TlsIdentity};
-use crate::address::ListenAddress;
+use crate::address::{BackendAddress, ListenAddress};
 use crate::secret::Secret;
 use crate::word::{ClientTls, Compression};
 
@@ -19,6 +19,8 @@ pub struct Relay {
     pub folder: PathBuf,
     /// The server that it replicates from.
     pub source: RelaySource,
+    /// Servers that it may be turned to beside its source, if it has one of its own.
+    pub may_follow: Vec<BackendAddress>,
     /// As whom it logs in there.
     pub user: String,
     /// The user's password.

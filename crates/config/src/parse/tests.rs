@@ -295,18 +295,20 @@ fn relays_of_a_failover_can_acknowledge() {
         relay(&format!("{at}\nsemi_sync = false"), "repl"),
         relay("addresses = ['0.0.0.0:3306']", "repl"),
         relay(at, "other"),
+        relay(&format!("{at}\nmay_follow = ['db1:3306']"), "repl"),
     ];
     let told = all.map(|relay| {
         let mistakes = parse_text(&file(&relay)).unwrap_err();
         mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     });
-    expect![[r"
+    expect![[r#"
         /etc/delphinus/d.toml:16:1: relays names 'r', and there is no such relay; write names of [[relay]] of this file, or of [[cluster.failover.remote_relay]]
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: it follows another source; write cluster = the name of this cluster there
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: semi_sync = false; remove that from the relay
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: servers do not know where they reach it; write addresses with an IP address, or report_address, there
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: it has no [[relay.user]] 'repl', as whom a server gets from it what it lacks; write that user there, with the password of replication_user
-    "]].assert_eq(&(told.join("\n") + "\n"));
+        /etc/delphinus/d.toml:24:1: relay "r" follows a cluster, and has may_follow; remove it: the relay goes to the cluster's backends
+    "#]].assert_eq(&(told.join("\n") + "\n"));
     assert!(parse_text(&file(&relay(at, "repl"))).is_ok());
     let elsewhere = "addresses = ['0.0.0.0:3306']\nreport_address = 'relay.example:3306'";
     assert!(parse_text(&file(&relay(elsewhere, "repl"))).is_ok());

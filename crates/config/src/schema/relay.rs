@@ -40,6 +40,10 @@ section! {
         source_get_server_public_key: bool = is(false), "", Restart;
         /// See `cluster.backend.trust_server_certificate`.
         source_trust_server_certificate: bool = is(false), "", Restart;
+        /// Servers beside `source` that `RELAY TURN` may have it follow: all that can become the primary, as the proxies have their addresses
+        /// that move the role. It sends its password there. Where `source_tls` is "verify_ca" or "verify_identity", or there are
+        /// fingerprints, a server proves who it is, and none need be named. A relay with `cluster` goes to the backends of that.
+        may_follow: Vec<BackendAddress> = is(vec![]), "", Restart;
         /// Compression of the connection to `source`, for a long line. A source that does not know it is followed without. MariaDB knows
         /// only "zlib"; another relay knows both.
         source_compression: Compression = is(Compression::Uncompressed), "", Restart;

@@ -2,7 +2,6 @@
 
 use super::Check;
 use super::password::Sources;
-use crate::address::BackendAddress;
 use crate::config::{
     Backend, Cluster, Failover, FailoverAccount as Account, Lease, Relay, RelaySource, RemoteRelay,
 };
@@ -71,11 +70,7 @@ impl Check<'_, '_> {
 
     fn remote_relay(&mut self, row: &Written<RemoteRelaySection>) -> Option<RemoteRelay> {
         let RemoteRelaySection { name, address, user, .. } = &row.value;
-        let is_local = |host: &str| host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
-        if let BackendAddress::Tcp { host, .. } = address
-            && row.value.tls_ca.is_none()
-            && !is_local(host)
-        {
+        if row.value.tls_ca.is_none() && address.is_remote() {
             let what =
                 format!("remote_relay '{name}' is on another machine, and whom to trust there is not said");
             self.mistakes.push(row.at("address"), what, "write tls_ca = \"/path/to/ca.pem\", too");

@@ -4,7 +4,7 @@
 use delphinus_config::{BackendTls, ClientTls, ListenAddress, Relay, RelaySource};
 
 use super::rights::has;
-use crate::facts::{is_on, is_remote};
+use crate::facts::is_on;
 use crate::{Answer, Facts, Finding, Severity, Source};
 
 /// What is told of a relay's source: check, severity, what was found, what comes of it, what mends it.
@@ -37,7 +37,7 @@ fn finding(object: String, (check, severity, found, why, fix): Told) -> Finding 
 fn of_file(relay: &Relay) -> Vec<Told> {
     let mut told = Vec::new();
     if let RelaySource::Server(server) = &relay.source
-        && is_remote(&server.address)
+        && server.address.is_remote()
     {
         if server.tls == BackendTls::Disabled {
             told.push((

@@ -3,7 +3,6 @@
 use delphinus_config::{BackendTls, ClientTls, Clients, Config, Credential, ListenAddress};
 
 use super::listed;
-use crate::facts::is_remote;
 use crate::{Facts, Finding, Severity};
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
@@ -15,7 +14,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
 
 fn backends(config: &Config) -> Vec<Finding> {
     let all = config.clusters.iter().flat_map(|cluster| &cluster.backends);
-    let remote: Vec<_> = all.filter(|backend| is_remote(&backend.address)).collect();
+    let remote: Vec<_> = all.filter(|backend| backend.address.is_remote()).collect();
     let plain = remote.iter().filter(|backend| backend.tls == BackendTls::Disabled);
     let mut found: Vec<_> = plain
         .map(|backend| Finding {

@@ -6,7 +6,8 @@ use std::path::Path;
 use delphinus_config::{Config, Environment};
 
 use crate::{
-    Answer, Channel, Facts, Finding, Machine, Replication, Server, Severity, Source, UserLogin, examine,
+    Answer, Channel, Facts, Finding, Machine, RemoteRelay, Replication, Server, Severity, Source, UserLogin,
+    examine,
 };
 
 struct Nothing;
@@ -84,6 +85,7 @@ fn found_in(config: &Config, plant: impl FnOnce(&mut Facts<'_>)) -> Vec<Finding>
         machine: Machine { files: Some(1 << 20) },
         servers: (0..3).map(server).collect(),
         sources: Vec::new(),
+        remote_relays: Vec::new(),
     };
     plant(&mut facts);
     examine(&facts)
@@ -490,6 +492,101 @@ fn relays_want_tls_and_room() {
     ] {
         let found = found_in(&config("127.0.0.1", "", &relay(lines)), |_| {});
         assert_eq!(names(&found), expected, "{lines}");
+    }
+}
+
+/// A cluster that a relay of another process acknowledges to, with these names in `relays`.
+fn with_remote_relay(relays: &str) -> Config {
+    let moves = format!(
+        "[[listener]]\naddress = '127.0.0.1:4000'\n[[user]]\nname = 'app'\npassword = 'p'\n\
+         [monitor]\nuser = 'monitor'\npassword = 'p'\n[cluster]\ntopology = 'read_only'\n\
+         [[cluster.backend]]\nname = 'db3'\naddress = '127.0.0.1:3308'\n\
+         [cluster.failover]\nuser = 'f'\npassword = 'p'\nrelays = [{relays}]\nnever = ['db3']\n\
+         [[cluster.failover.remote_relay]]\nname = 'far'\naddress = 'unix:/run/a.sock'\nuser = 'o'\npassword = 'p'\n"
+    );
+    let moves = delphinus_config::parse(&moves, "b.toml", &Nothing).unwrap();
+    let mut config = config("127.0.0.1", "", "");
+    config.clusters[0].failover.clone_from(&moves.clusters[0].failover);
+    config
+}
+
+/// What a relay says of itself where all is well.
+fn fence() -> BTreeMap<String, String> {
+    let cells = [
+        ("name", "far"),
+        ("server_id", "900"),
+        ("address", "127.0.0.1:3310"),
+        ("epoch", "7"),
+        ("on_disk", "1"),
+        ("acknowledges_to", "uuid-0"),
+        ("may_follow", "127.0.0.1:3306,127.0.0.1:3307"),
+        ("state", "receiving"),
+        ("acknowledging", "1"),
+    ];
+    cells.map(|(column, cell)| (column.to_owned(), cell.to_owned())).into()
+}
+
+#[test]
+fn relays_of_other_processes_can_do_what_moves_ask_of_them() {
+    let config = with_remote_relay("'far'");
+    let found = |answer: Result<BTreeMap<String, String>, String>| {
+        found_in(&config, |facts| {
+            facts.remote_relays = vec![RemoteRelay { cluster: 0, relay: 0, answer }];
+        })
+    };
+    assert_eq!(found(Ok(fence())), []);
+    // Any server, as it checks who answers.
+    let mut any = fence();
+    any.remove("may_follow");
+    assert_eq!(found(Ok(any)), []);
+    let turn = "RELAY TURN far TO 'db1' AT '127.0.0.1:3306' IDENTITY 'uuid-0' EPOCH 7";
+    for (column, cell, expected, fix) in [
+        ("on_disk", "0", "remote_relay_forgets", "SHOW RELAY STATUS"),
+        ("server_id", "2", "remote_relay_server_id", "another server_id"),
+        ("address", "", "remote_relay_address", "report_address"),
+        ("may_follow", "127.0.0.1:3307", "remote_relay_may_not_follow", "127.0.0.1:3306 in may_follow"),
+        ("acknowledges_to", "uuid-1", "remote_relay_elsewhere", turn),
+        ("acknowledges_to", "", "remote_relay_elsewhere", turn),
+        ("cut_by", "move", "remote_relay_cut", turn),
+        ("cut_by", "operator", "remote_relay_cut", "RELAY START far ADMIT 'uuid-0'"),
+        ("acknowledging", "0", "remote_relay_not_acknowledging", "RELAY START far"),
+    ] {
+        let mut row = fence();
+        row.remove(column);
+        if !cell.is_empty() {
+            row.insert(column.to_owned(), cell.to_owned());
+        }
+        let found = found(Ok(row));
+        assert_eq!(names(&found), [format!("{expected} remote_relay far")], "{column}");
+        assert!(found[0].fix.contains(fix), "{}", found[0].fix);
+    }
+    let silent = found(Err("127.0.0.1:6447: no answer within 2 s".to_owned()));
+    assert_eq!(names(&silent), ["remote_relay_silent remote_relay far"]);
+    assert!(silent[0].found.contains("no answer") && silent[0].severity == Severity::Serious);
+    // Who the primary is cannot be asked: nothing is said of whom the relay follows.
+    let unknown = found_in(&config, |facts| {
+        facts.servers[0].answer = Err("refused".to_owned());
+        let mut row = fence();
+        row.remove("acknowledges_to");
+        facts.remote_relays = vec![RemoteRelay { cluster: 0, relay: 0, answer: Ok(row) }];
+    });
+    assert!(!names(&unknown).iter().any(|name| name.starts_with("remote_relay")), "{unknown:?}");
+}
+
+#[test]
+fn a_remote_relay_that_no_move_asks_is_told() {
+    for (relays, fix) in [("", "relays = [\"far\"]"), ("'other'", "relays = [\"other\", \"far\"]")] {
+        let mut config = with_remote_relay("");
+        config.clusters[0].failover.as_mut().unwrap().relays = relays
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .map(|name| name.trim_matches('\'').to_owned())
+            .collect();
+        let found = found_in(&config, |facts| {
+            facts.remote_relays = vec![RemoteRelay { cluster: 0, relay: 0, answer: Err("gone".to_owned()) }];
+        });
+        assert_eq!(names(&found), ["remote_relay_unnamed remote_relay far"]);
+        assert!(found[0].fix.contains(fix), "{}", found[0].fix);
     }
 }
 

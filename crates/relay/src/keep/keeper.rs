@@ -197,9 +197,9 @@ impl Keep {
     /// Sees which replicas there are, and writes that down; false if the disk does not take it.
     fn look(&self, told: &mut Told) -> bool {
         let text = {
-            let mut memory = lock(&self.memory);
-            memory.see(&self.registry.take_seen(), now_s(), &self.rules);
-            state::text_of(&self.log, &memory)
+            let (mut memory, now_s) = (lock(&self.memory), now_s());
+            memory.see(&self.registry.take_seen(), now_s, &self.rules);
+            state::text_of(&self.log, &memory, now_s)
         };
         let is_remembered = match text {
             Ok(text) if text == told.written => Ok(()),

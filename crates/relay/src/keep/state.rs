@@ -14,7 +14,7 @@ use crate::log::{Log, LogFile, sync_folder};
 
 const REPLICAS: &str = "replicas.toml";
 const ARCHIVED: &str = "archived.toml";
-/// When a replica was there last is written down in steps of so many seconds.
+/// When a replica was there last, and the relay itself, is written down in steps of so many seconds.
 const PACE_S: u64 = 60;
 
 /// A file, by what it is called on disk.
@@ -44,6 +44,9 @@ impl FileName {
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Replicas {
+    /// When the relay itself was there last.
+    #[serde(default)]
+    alive_s: Option<u64>,
     #[serde(default)]
     replica: Vec<Row>,
 }
@@ -58,8 +61,8 @@ struct Row {
 }
 
 /// The replicas that were there before, into `memory`. The time that the relay itself was away does not count: no replica could come
-/// meanwhile. So the one that was there last is taken for there now, and the others for as long gone before it as they were. What cannot
-/// be read is one replica that lacks everything: it is forgotten in its time, and until then nothing goes.
+/// meanwhile. All other time does, however often the relay starts. What cannot be read is one replica that lacks everything: it is
+/// forgotten in its time, and until then nothing goes.
 pub(crate) fn recall(log: &Log, memory: &mut Memory, now_s: u64) -> io::Result<()> {
     let path = log.root().join(REPLICAS);
     let read = match fs::read_to_string(&path) {
@@ -69,8 +72,9 @@ pub(crate) fn recall(log: &Log, memory: &mut Memory, now_s: u64) -> io::Result<(
     };
     match read {
         Ok(replicas) => {
-            let last_s = replicas.replica.iter().map(|row| row.seen_s).max().unwrap_or_default();
-            let away_s = now_s.saturating_sub(last_s);
+            // A file of before this was written: then it was there when a replica was.
+            let last_s = || replicas.replica.iter().map(|row| row.seen_s).max().unwrap_or_default();
+            let away_s = now_s.saturating_sub(replicas.alive_s.unwrap_or_else(last_s));
             for row in replicas.replica {
                 let first = row.has.map_or(0, |has| has.next_in(log));
                 memory.recall(row.key, row.name, (first, row.seen_s.saturating_add(away_s)));
@@ -85,17 +89,19 @@ pub(crate) fn recall(log: &Log, memory: &mut Memory, now_s: u64) -> io::Result<(
 }
 
 /// What is written of the replicas that may come again.
-pub(crate) fn text_of(log: &Log, memory: &Memory) -> io::Result<String> {
+pub(crate) fn text_of(log: &Log, memory: &Memory, now_s: u64) -> io::Result<String> {
+    // Not written anew each second.
+    let stepped = |time_s: u64| time_s - time_s % PACE_S;
     let row = |(key, known): (&String, &super::memory::Known)| Row {
         key: key.clone(),
         name: known.name.clone(),
         // Files that are gone are not named: those that are left are all behind them.
         has: known.first.checked_sub(1).and_then(|last| log.file(last)).map(|file| FileName::of(&file)),
-        // Not written anew each second.
-        seen_s: known.seen_s - known.seen_s % PACE_S,
+        seen_s: stepped(known.seen_s),
     };
-    let replicas = Replicas { replica: memory.lasting().map(row).collect() };
-    toml::to_string(&replicas).map_err(io::Error::other)
+    let replica: Vec<_> = memory.lasting().map(row).collect();
+    let alive_s = (!replica.is_empty()).then(|| stepped(now_s));
+    toml::to_string(&Replicas { alive_s, replica }).map_err(io::Error::other)
 }
 
 /// Writes it down.

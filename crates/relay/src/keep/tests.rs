@@ -148,7 +148,7 @@ fn replicas_are_known_again_after_a_restart() {
     let first = log(&place.0, &[3, 2]);
     let mut memory = Memory::default();
     memory.see(&[seen("behind", 1, 1), seen("new", 0, 0), seen("ahead", 4, 4)], 6000, &rules);
-    state::remember(&first, &state::text_of(&first, &memory).unwrap()).unwrap();
+    state::remember(&first, &state::text_of(&first, &memory, 6000).unwrap()).unwrap();
     // The next process counts from what is there.
     std::fs::remove_file(first.files()[0].path()).unwrap();
     let again = Arc::new(Log::new(&place.0));
@@ -178,7 +178,7 @@ fn the_time_that_the_relay_was_away_does_not_count() {
     let mut memory = Memory::default();
     memory.see(&[seen("early", 1, 1)], 6000, &rules);
     memory.see(&[seen("late", 2, 2)], 7200, &rules);
-    state::remember(&log, &state::text_of(&log, &memory).unwrap()).unwrap();
+    state::remember(&log, &state::text_of(&log, &memory, 7200).unwrap()).unwrap();
     let mut memory = Memory::default();
     let back = 7200 + 100_000;
     state::recall(&log, &mut memory, back).unwrap();
@@ -194,6 +194,40 @@ fn the_time_that_the_relay_was_away_does_not_count() {
     state::recall(&log, &mut memory, 10).unwrap();
     memory.see(&[], 10, &rules);
     assert_eq!(memory.needs().len(), 2);
+}
+
+/// The last one is gone for good, and the relay starts again and again.
+#[test]
+fn the_time_that_the_relay_runs_without_replicas_counts_across_restarts() {
+    let place = Place::new();
+    let rules = Rules { remember: Duration::from_hours(1), ..Rules::default() };
+    let log = log(&place.0, &[3]);
+    let mut memory = Memory::default();
+    memory.see(&[seen("gone", 1, 1)], 6000, &rules);
+    let mut now_s = 6000;
+    for needed in [1, 1, 0] {
+        state::remember(&log, &state::text_of(&log, &memory, now_s).unwrap()).unwrap();
+        // It is away for ten minutes, and runs for 25.
+        let back_s = now_s + 600;
+        memory = Memory::default();
+        state::recall(&log, &mut memory, back_s).unwrap();
+        now_s = back_s + 1500;
+        memory.see(&[], now_s, &rules);
+        assert_eq!(memory.needs().len(), needed, "{now_s}");
+    }
+}
+
+/// As an earlier version has written it down.
+#[test]
+fn without_a_word_of_when_the_relay_was_there_the_last_replica_says_so() {
+    let place = Place::new();
+    let log = log(&place.0, &[3]);
+    let text = "[[replica]]\nkey = 'k'\nname = 'n'\nseen_s = 6000\n";
+    std::fs::write(place.0.join("replicas.toml"), text).unwrap();
+    let mut memory = Memory::default();
+    state::recall(&log, &mut memory, 900_000).unwrap();
+    memory.see(&[], 900_000 + 3600, &Rules { remember: Duration::from_hours(1), ..Rules::default() });
+    assert_eq!(memory.needs().len(), 1);
 }
 
 #[test]

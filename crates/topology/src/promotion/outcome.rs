@@ -45,7 +45,7 @@ impl Plan {
             Step::EnableEvents { .. } => self.has_events = true,
             Step::Release(_) => self.is_released = true,
             // Whether enough of them are cut is looked at before anything else.
-            Step::Cut(relay) => self.not_cut.push(*relay),
+            Step::Cut(relay) => self.not_cut.push((*relay, why.into())),
             // Whether enough of them acknowledge is looked at before a server is opened.
             Step::Turn { relay, .. } => self.relays_left_out.push(*relay),
             Step::Attach { on, .. } | Step::StartReplica(on) if !self.needs(*on) => {

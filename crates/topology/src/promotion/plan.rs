@@ -151,7 +151,7 @@ pub struct Plan {
     /// The relays that this actor has cut: what an earlier one said to them is of an earlier epoch.
     pub(super) cut: Vec<RelayId>,
     /// Those that it could not cut: enough others may be.
-    pub(super) not_cut: Vec<RelayId>,
+    pub(super) not_cut: Vec<(RelayId, Arc<str>)>,
     /// The relays that are not waited for any more.
     pub(super) relays_left_out: Vec<RelayId>,
 }

@@ -12,18 +12,8 @@ use super::*;
 const NAME: &str = "binlog.000007";
 
 fn asked(is_mariadb: bool) -> Asked {
-    Asked {
-        from: From::Place(String::new(), 4),
-        server_id: 7,
-        heartbeat: None,
-        form: if is_mariadb { HeartbeatForm::Old } else { HeartbeatForm::V2 },
-        unwanted: Unwanted::default(),
-        is_strict: true,
-        ignores_duplicates: false,
-        checksum: Some(Checksum::Crc32),
-        is_relay: false,
-        ends: false,
-    }
+    let form = if is_mariadb { HeartbeatForm::Old } else { HeartbeatForm::V2 };
+    Asked { form, ..Asked::plain(From::Place(String::new(), 4)) }
 }
 
 /// A file as a server would write it.

@@ -21,7 +21,7 @@ pub(super) fn cut(plan: &mut Plan, servers: &[Server], from: &Server, now: Insta
     plan.note_identity(from);
     plan.fence = plan.fence.or_else(|| plan.proof.fence(from, servers, &plan.relays));
     // One whose disk takes no cut says that it is cut, and is as one that does not answer.
-    let asked = plan.relays.iter().filter(|relay| relay.seen.is_ok() && !plan.not_cut.contains(&relay.id));
+    let asked = plan.relays.iter().filter(|relay| relay.seen.is_ok() && why_not_cut(plan, relay).is_none());
     let count = asked.clone().count();
     // What an earlier actor has said may still be on its way: a new cut makes it void.
     let is_shut = |relay: &&Relay| plan.cut.contains(&relay.id) && relay.is_shut_for(plan.old.as_deref());
@@ -50,12 +50,16 @@ pub(super) fn cut(plan: &mut Plan, servers: &[Server], from: &Server, now: Insta
 /// The relays that do not count, each with why and what to do.
 fn why_not(plan: &Plan) -> String {
     let own = |relay: &Relay| {
-        let no_cut = || "its disk takes no cut; SHOW RELAY STATUS there has its error".into();
-        let is_left_out = plan.not_cut.contains(&relay.id);
-        let why = relay.seen.as_ref().err().cloned().or_else(|| is_left_out.then(no_cut))?;
+        let no_cut = |why: &Arc<str>| format!("it took no cut: {why}").into();
+        let why = relay.seen.as_ref().err().cloned().or_else(|| why_not_cut(plan, relay).map(no_cut))?;
         Some(format!("relay {}: {why}", relay.name))
     };
     plan.relays.iter().filter_map(own).collect::<Vec<_>>().join("; ")
+}
+
+/// What a relay has said to a cut that it did not take, for as long as that is tried.
+fn why_not_cut<'a>(plan: &'a Plan, relay: &Relay) -> Option<&'a Arc<str>> {
+    plan.not_cut.iter().find(|(id, _)| *id == relay.id).map(|(_, why)| why)
 }
 
 /// Whether all that the lost primary had acknowledged is known, and stays so.
