@@ -33,8 +33,6 @@ impl Config {
 mod tests {
     use std::path::Path;
 
-    use super::*;
-
     struct Nothing;
 
     impl crate::Environment for Nothing {

@@ -17,12 +17,15 @@ fn no_two_logs_write_to_one_file() {
     check_mistakes(
         &file("logs/a.log", "/etc/delphinus/./logs//a.log", "./logs/a.log"),
         &expect![[r#"
+            d.toml:24:1: sql_log.file = "logs/a.log" is a file of [slow_log], too; write another file than that of [slow_log]
+            d.toml:28:1: log.file = "logs/a.log" is a file of [slow_log], too; write another file than that of [slow_log]
         "#]],
     );
     // The first of them is called so after it was moved away.
     check_mistakes(
         &file("a.log", "b.log", "b.log.17"),
         &expect![[r#"
+            d.toml:28:1: log.file = "b.log.17" is a file of [sql_log], too; write another file than that of [sql_log]
         "#]],
     );
 }
@@ -44,11 +47,14 @@ fn relays_have_folders_of_their_own() {
     check_mistakes(
         &file("r", "./r/"),
         &expect![[r#"
+            d.toml:19:1: folder "r" is there twice; write another folder, or remove one of the two
         "#]],
     );
     check_mistakes(
         &file("data/activity", "/etc/delphinus/data/config-history"),
         &expect![[r#"
+            d.toml:13:1: folder "data/activity" is one that the proxy keeps its own files in; write a folder for this relay alone
+            d.toml:19:1: folder "data/config-history" is one that the proxy keeps its own files in; write a folder for this relay alone
         "#]],
     );
 }
