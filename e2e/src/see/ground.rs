@@ -38,13 +38,13 @@ impl Drop for Folder {
 impl Ground {
     /// Starts it; `sections` are more sections of the configuration, made for the folder of the logs.
     pub fn start(flavor: Flavor, proxy: &[&str], sections: impl FnOnce(&Path) -> String) -> Result<Self> {
-        Self::start_for(flavor, proxy, |folder, _| sections(folder))
+        Self::start_for(flavor, ConfigFile::with_proxy(proxy), |folder, _| sections(folder))
     }
 
-    /// The same with sections that depend on the servers, too.
+    /// The same with a file of which more is set, and sections that depend on the servers, too.
     pub fn start_for(
         flavor: Flavor,
-        proxy: &[&str],
+        config: ConfigFile,
         sections: impl FnOnce(&Path, &Cluster) -> String,
     ) -> Result<Self> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -55,10 +55,7 @@ impl Ground {
         let (operators, door) = (Operators::default(), HttpDoor::new()?);
         let stage = Stage::with_config_for(flavor, &[], |cluster| {
             let own = sections(&folder.0, cluster);
-            Ok(ConfigFile {
-                sections: vec![[own, operators.section(), door.section("")].concat()],
-                ..ConfigFile::with_proxy(proxy)
-            })
+            Ok(ConfigFile { sections: vec![[own, operators.section(), door.section("")].concat()], ..config })
         })?;
         // The general log of so many statements costs more than all the rest.
         for server in &stage.cluster.servers {

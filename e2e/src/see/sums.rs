@@ -39,7 +39,7 @@ pub(super) fn run(flavor: Flavor, is_quick: bool) -> Result<Vec<Row>> {
 
 /// So many statements; an error says which two places differ.
 pub(super) fn check(flavor: Flavor, statements: u64) -> Result<Vec<Row>> {
-    let mut ground = Ground::start_for(flavor, &[], |folder, cluster| {
+    let mut ground = Ground::start_for(flavor, ConfigFile::default(), |folder, cluster| {
         let file = |name: &str| folder.join(name).display().to_string();
         beside::sections(cluster)
             + &format!(
