@@ -11,6 +11,7 @@ use delphinus_sandbox::{Flavor, ensure_packages};
 use delphinus_testkit::Reply;
 
 use super::{Ground, Row, beside, float, metrics};
+use crate::config_file::ConfigFile;
 use crate::poll::until;
 use crate::programs::run as run_program;
 use crate::stage::Address;
