@@ -132,12 +132,13 @@ impl Book {
 pub(crate) static AUDIT: Source = Source {
     table: tables::Table {
         name: "audit",
-        help: "What operators have changed, and what they were refused for want of a role: the last 1,000 of these, the oldest first.",
+        help: "The operators' changes, and the commands that were refused because the operator lacks the role: the \
+         last 1,000 of these, the oldest first.",
         columns: &[
             Column::integer("number", "", "Counted from the start of the process."),
             Column::text("time", "When it began, UTC."),
             Column::text("user", "The operator."),
-            Column::text("host", "Where the operator comes from."),
+            Column::text("host", "Where the operator connects from."),
             Column::text("role", "The operator's role."),
             Column::text("statement", "The statement without secrets, at most 1 KiB of it."),
             Column::text("result", "done, the number of rows, an error, or running."),
