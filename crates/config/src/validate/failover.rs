@@ -76,8 +76,10 @@ impl Check<'_, '_> {
             && row.value.tls_ca.is_none()
             && !is_local(host)
         {
-            let what =
-                format!("remote_relay '{name}' is on another machine, and whom to trust there is not said");
+            let what = format!(
+                "remote_relay '{name}' is on another machine, and nothing says which certificate to trust \
+                 there"
+            );
             self.mistakes.push(row.at("address"), what, "write tls_ca = \"/path/to/ca.pem\", too");
         }
         let sources = Sources {
@@ -203,7 +205,8 @@ fn unfit(
         return Some((because(why), "write addresses with an IP address, or report_address, there"));
     }
     if !relay.users.iter().any(|known| known.name == user) {
-        let why = format!("it has no [[relay.user]] '{user}', as whom a server gets from it what it lacks");
+        let why =
+            format!("it has no [[relay.user]] '{user}', with which servers log in to fetch what they lack");
         return Some((because(&why), "write that user there, with the password of replication_user"));
     }
     None
