@@ -83,7 +83,8 @@ impl Lease {
             if let Some((vip, entry)) = view.below(KEPT).find(|(_, entry)| entry.lease != 0) {
                 let holder = &entry.value;
                 return Err(format!(
-                    "{member} is new, and takes nothing over before a member of the list has let it in: {holder}, which has {vip}, does so; try again"
+                    "{member} is new, and takes nothing over until a member of the list has let it in: {holder}, \
+                     which has {vip}, does so; try again"
                 ));
             }
             state.promises.let_in(member, boot_now())?;
@@ -285,7 +286,7 @@ impl Keeper {
         let why = others.iter().find_map(|name| match answers.get(name) {
             Some(Ok(_)) => None,
             Some(Err(why)) => Some(format!("{name}: {why}")),
-            None => Some(format!("{name}: it is not asked, or it is not known where it is reached")),
+            None => Some(format!("{name}: it was not asked, or its address is not known")),
         });
         let why = why.unwrap_or_else(|| "there is no other member".to_owned());
         tracing::warn!(
