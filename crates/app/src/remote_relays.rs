@@ -172,8 +172,7 @@ fn read(asked: &Asked, name: &str, find: Find<'_>) -> Result<(At, RelayStanding)
     let its_name = place("name")?;
     let is_it =
         |row: &&Vec<Option<String>>| row.get(its_name).is_some_and(|own| own.as_deref() == Some(name));
-    let row =
-        rows.iter().find(is_it).ok_or_else(|| format!("no relay '{name}' runs in the process there"))?;
+    let row = rows.iter().find(is_it).ok_or_else(|| format!("the process there runs no relay '{name}'"))?;
     let cell = |column: &str| Ok::<_, &str>(row.get(place(column)?).and_then(Option::as_deref));
     let number = |column: &str| cell(column)?.and_then(|text| text.parse::<u64>().ok()).ok_or(OTHER);
     let cut_by = cell("cut_by")?;
@@ -267,7 +266,7 @@ mod tests {
             let row = ROW.map(|(name, cell)| (name, if name == column { wrong } else { cell }));
             assert_eq!(why(&told(&row)), OTHER, "{column}");
         }
-        assert!(read(&told(&ROW), "near", &find).unwrap_err().contains("no relay 'near' runs"));
+        assert!(read(&told(&ROW), "near", &find).unwrap_err().contains("runs no relay 'near'"));
         assert!(
             why(&told(&ROW.map(|(name, cell)| (name, cell.filter(|_| name != "address")))))
                 .contains("report_address")
