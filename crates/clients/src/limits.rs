@@ -390,7 +390,7 @@ impl Limited {
         let (terms, option) = (&limit.terms, step.option());
         let add = |n| (n < terms.queue).then_some(n + 1);
         if account.waiting.fetch_update(Ordering::AcqRel, Ordering::Relaxed, add).is_err() {
-            return Err(limit.refuse(option, "the queue is full"));
+            return Err(limit.refuse(option, "the queue is full (queue)"));
         }
         let place = InQueue(account.clone());
         let turn = match (&account.rate, &account.slots) {
