@@ -497,7 +497,7 @@ fn who_waits_in_a_pause_can_be_ended_and_one_user_alone_can_wait() {
     changing.until_paused(1);
     let mut operator = changing.operator(); // The first one was idle for too long, too.
     let error = operator.error("RESUME CLUSTER main").unwrap();
-    assert!(error.message.contains("nothing is paused by these words"), "{error}");
+    assert!(error.message.contains("no pause was begun with these words"), "{error}");
     operator.query("RESUME USER late").unwrap();
     one.join().unwrap().0.unwrap();
     // KILL QUERY, KILL, and a client that goes.

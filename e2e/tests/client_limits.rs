@@ -146,7 +146,7 @@ fn time(flavor: Flavor) {
         .unwrap();
     let error = client.query("COMMIT").unwrap_err();
     if let Ok(error) = error.downcast::<ServerError>() {
-        assert!(error.message.contains("did nothing in a transaction"), "{error}");
+        assert!(error.message.contains("its transaction was idle"), "{error}");
     }
     let mut next = stage.address.connect().unwrap();
     assert_eq!(next.value("SELECT COUNT(*) FROM app.limited FOR UPDATE").unwrap(), "0");

@@ -31,7 +31,7 @@ fn each_client_gets_to_its_cluster() {
             .as_ref()
             .unwrap()
             .log()
-            .contains("clients of this listener are told the version of cluster shop")
+            .contains("this listener greets clients with the version of cluster shop")
     );
 }
 

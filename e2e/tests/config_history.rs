@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// What the log has of a file that was read.
 const READ: &str = "the configuration file has changed and was read again";
 const BAD: &str = "the configuration was not read again: it has mistakes";
-const HELD: &str = "is not read by itself: changes by command are not saved";
+const HELD: &str = "does not read it by itself, because changes by command are not saved";
 
 /// A proxy, its operators, its file, and a file with a user's password.
 struct Kept {
@@ -167,7 +167,7 @@ fn changes_are_kept_beyond_a_restart() {
     fs::write(&dir, "in its place").unwrap();
     kept.run("SET proxy.wait_timeout_s = 1005");
     assert_eq!(kept.option("proxy.wait_timeout_s"), "1005");
-    kept.until_logged("it is not kept in data_dir", 1);
+    kept.until_logged("could not be written to data_dir", 1);
     fs::remove_file(&dir).unwrap();
     fs::rename(&away, &dir).unwrap();
     kept.run("SET proxy.wait_timeout_s = 1006");

@@ -205,5 +205,5 @@ fn faults_of_the_file_and_servers_that_are_down_are_found() {
         .unwrap();
     let text = String::from_utf8(done.stdout).unwrap();
     assert!(text.starts_with("serious: backend_unreachable: backend replica2\n  found: "), "{text}");
-    assert!(text.ends_with("1 serious, 3 warnings, 0 notes; 3 backends were looked at\n"), "{text}");
+    assert!(text.ends_with("1 serious, 3 warnings, 0 notes; 3 backends were checked\n"), "{text}");
 }

@@ -239,7 +239,7 @@ fn check_consistency(stage: &Stage, flavor: Flavor) {
     let mut client = stage.address.connect().unwrap();
     let rows = explained(&mut client, WHO);
     assert_eq!(item(&rows, "consistency"), "session (by default)");
-    assert_eq!(item(&rows, "to_find"), "nothing that a replica may not have yet");
+    assert_eq!(item(&rows, "to_find"), "nothing: every replica has what the session needs");
     delay_replica(flavor, &stage.cluster.servers[2], 600).unwrap();
     client.query("INSERT INTO app.explained VALUES (1)").unwrap();
     let token = client.value("SELECT @@delphinus.causality_token").unwrap();

@@ -245,7 +245,7 @@ fn changed_while_it_runs(stage: &Stage, operators: &Operators, client: &mut Clie
     let late = client.prepare("UPDATE filtered SET v = 1").unwrap();
     client.execute(late).unwrap();
     let log = stage.proxy.as_ref().unwrap().log();
-    let line = log.lines().rev().find(|line| line.contains("has met a filter")).unwrap();
+    let line = log.lines().rev().find(|line| line.contains("a filter matched a statement")).unwrap();
     assert!(line.contains("dangerous") && line.contains("UPDATE"), "{line}");
     assert!(!log.contains("4711"), "literals do not go to the log");
     // What was prepared before is looked at when it runs.

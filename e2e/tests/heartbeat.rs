@@ -177,7 +177,7 @@ fn another_proxy_takes_over(stage: &Stage, first: Watched) {
     for replica in replicas {
         second.until_heartbeat_tells(replica);
     }
-    assert!(!second.proxy.log().contains("backend is left out"), "{}", second.proxy.log());
+    assert!(!second.proxy.log().contains("backend gets no statements"), "{}", second.proxy.log());
     // One that ends leaves it to others.
     let Watched { mut proxy, .. } = second;
     proxy.stop(LIMIT).unwrap();
@@ -299,6 +299,7 @@ fn members_of_a_group_are_judged_by_the_heartbeat() {
         proxy.until_heartbeat_tells(member);
     }
     let out = proxy.proxy.log();
-    let out = out.lines().filter(|line| line.contains("backend is left out") && !line.contains(&late_name));
+    let out =
+        out.lines().filter(|line| line.contains("backend gets no statements") && !line.contains(&late_name));
     assert_eq!(out.count(), 0, "somebody is out because the primary is down");
 }

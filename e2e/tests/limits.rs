@@ -237,7 +237,7 @@ fn the_pool_stays_below_what_the_servers_allow() {
         );
         assert_eq!(ops.rows("SHOW POOLS LIKE 'primary'").unwrap()[0][9].as_deref(), Some(warning));
         let log = stage.stage.proxy.as_ref().unwrap().log();
-        assert!(log.contains("asks for more than the server gives"), "{log}");
+        assert!(log.contains("is more than the server allows"), "{log}");
         // Idle ones are closed before the server does so, which would count them as aborted.
         until(LIMIT, "idle connections to be closed", || {
             Ok(ops.rows("SHOW BACKENDS")?.iter().all(|row| row[7].as_deref() == Some("0")))

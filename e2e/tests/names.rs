@@ -81,7 +81,7 @@ fn new_connections_follow_the_name_and_old_ones_come_to_their_end() {
         assert_eq!(client.value(who).unwrap(), ids[1]);
     }
     until(LIMIT, "nobody to be at the old address", || Ok(open.load(Ordering::Acquire) == 0)).unwrap();
-    assert!(proxy.log().contains("leads elsewhere now"));
+    assert!(proxy.log().contains("resolves to another address now"));
     drop(proxy);
     std::fs::remove_file(&hosts).unwrap();
     stage.proxy().unwrap().stop(LIMIT).unwrap();

@@ -144,7 +144,7 @@ fn a_header_from_anybody_else_is_refused() {
         packets.write(&[0]).ok();
         let error = packets.read_checked().unwrap_err();
         assert_eq!(refusal(&error).code, 1105);
-        assert!(error.to_string().contains("does not name 127.0.0.1"), "{error:#}");
+        assert!(error.to_string().contains("does not list 127.0.0.1"), "{error:#}");
         assert!(packets.is_at_end().unwrap());
     }
 }

@@ -62,7 +62,7 @@ pub(crate) async fn run(console: Rc<Console>, peer: Peer, listener: Arc<Listener
         let login = rt::timeout(place.login_limit(), login);
         match rt::either(login, place.evicted()).await {
             Either::Second(()) => {
-                tracing::debug!(client.host = %host, "operator's login has to make way for another");
+                tracing::debug!(client.host = %host, "operator's login ended: a newer one took its place");
             }
             Either::First(Some(Ok((caller, capabilities)))) => {
                 let mut connection = Connection::new(&console, caller, capabilities);
@@ -226,7 +226,8 @@ impl<'a> Connection<'a> {
             };
             let role = self.console.users.borrow().role(&self.caller.user);
             let Some(role) = role else {
-                tracing::info!(admin.user = %self.caller.user, "operator is none any more: disconnected");
+                tracing::info!(admin.user = %self.caller.user, "operator disconnected: the user is no longer an \
+                 operator");
                 return Ok(());
             };
             self.caller.role = role;

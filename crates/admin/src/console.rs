@@ -200,7 +200,7 @@ pub struct ListenerRow {
     pub tls: &'static str,
     /// For whom: "clients", "operators" or "programs".
     pub serves: &'static str,
-    /// The cluster that its clients get to, whoever they are.
+    /// The cluster that all of its clients get to.
     pub cluster: Option<String>,
 }
 

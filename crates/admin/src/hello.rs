@@ -147,7 +147,7 @@ fn value(expression: &str, call: &Call<'_>) -> Result<(Cell, bool), Refused> {
             }
             _ => {
                 return Err(Refused::syntax(format!(
-                    "no tables and no expressions here ('{expression}'); HELP shows all commands"
+                    "a SELECT without a table cannot have this expression ('{expression}'); HELP shows all commands"
                 )));
             }
         },

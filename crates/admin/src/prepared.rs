@@ -83,7 +83,7 @@ impl Prepared {
         let statement = self.statements.get_mut(&id).ok_or_else(|| unknown(id))?;
         if std::mem::take(&mut statement.has_long_data) {
             return Err(Refused::because(
-                "parameters in pieces are not taken here; send them with the execution",
+                "parameters in pieces are not supported here; send them with the execution",
             ));
         }
         let values = values(statement, payload);
@@ -153,7 +153,7 @@ fn value(reader: &mut Reader<'_>, kind: u8, is_unsigned: bool) -> Result<Cell, M
         5 => Cell::Real(f64::from_bits(reader.u64()?)),
         6 => Cell::Null,
         7 | 10 | 12 => moment(reader)?,
-        11 => return Err(Malformed("TIME is not taken here: send it as text")),
+        11 => return Err(Malformed("TIME is not supported here: send it as text")),
         _ => Cell::Text(String::from_utf8_lossy(reader.lenenc_bytes()?).into_owned()),
     })
 }

@@ -215,7 +215,7 @@ fn of_cluster(cluster: &crate::ClusterView) -> ClusterReadiness {
     let is_usable = is_writable || snapshot.readable_replicas().next().is_some();
     let reason = match () {
         () if snapshot.facts.is_some() && is_usable => None,
-        () if !snapshot.settled => Some("its backends have not been looked at yet"),
+        () if !snapshot.settled => Some("its backends have not been probed yet"),
         () if snapshot.facts.is_none() => Some("no backend has answered yet"),
         () => Some("no backend can be used: SHOW BACKENDS says why"),
     };

@@ -44,8 +44,13 @@ impl Desk {
             None => work,
         };
         // None has begun yet, or it has ended by a fault.
-        let cannot =
-            |error: &dyn ToString| Refused::because(format!("no thread for tables: {}", error.to_string()));
+        let cannot = |error: &dyn ToString| {
+            Refused::because(format!(
+                "cannot start the thread for tables: \
+             {}",
+                error.to_string()
+            ))
+        };
         let fresh = Engine::start().map_err(|error| cannot(&error))?;
         fresh.submit(work).map_err(|_| cannot(&"it does not start"))?;
         *engine = Some(fresh);

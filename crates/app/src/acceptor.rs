@@ -47,7 +47,7 @@ impl Acceptor {
                 }
                 // Gone before it was accepted: nothing is wrong here.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {
-                    tracing::debug!(listener = %settings.borrow().name, %error, "a client did not wait");
+                    tracing::debug!(listener = %settings.borrow().name, %error, "a client left before it was accepted");
                 }
                 Err(error) => {
                     // Out of file descriptors, as a rule: some have to be closed first.

@@ -281,7 +281,7 @@ fn forbid_core_files() {
     let forbidden =
         setrlimit(Resource::Core, none).and_then(|()| set_dumpable_behavior(DumpableBehavior::NotDumpable));
     if let Err(error) = forbidden {
-        tracing::warn!(%error, "cannot forbid core files, which would hold passwords");
+        tracing::warn!(%error, "cannot disable core files, which would hold passwords");
     }
 }
 
@@ -321,7 +321,7 @@ async fn wait_for_threads(threads: Vec<WorkerThread>) {
         // Each ends by itself now: the deadline has come and its acceptor is gone.
         let ended = rt::compute(move || thread.join()).await;
         if !matches!(ended, Some(Ok(Ok(())))) {
-            tracing::error!("a worker thread has ended badly");
+            tracing::error!("a worker thread ended with an error");
         }
     }
 }

@@ -43,8 +43,8 @@ pub(crate) async fn warn_of_mixed_flavors(
         for (other, flavor) in known.iter().filter(|(_, flavor)| flavor != told) {
             tracing::warn!(
                 listener = %listener.name, told = told.as_str(), cluster = %choice.name(**other), flavor = flavor.as_str(),
-                "clients of this listener are told the version of cluster {}, before it is known which one they get to: \
-                 give each flavor a listener of its own (cluster = \"..\")", choice.name(**first)
+                "this listener greets clients with the version of cluster {}, before it knows which cluster they \
+                 get to: give each flavor a listener of its own (cluster = \"..\")", choice.name(**first)
             );
         }
     }

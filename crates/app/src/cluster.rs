@@ -276,7 +276,7 @@ impl HotCluster {
         self.failover.send_replace(switching::settings(cluster));
         self.rights_max_age.send_replace(rights_max_age(cluster));
         if !self.policy.are_followed().await {
-            return Err("a worker is busy, and has not followed yet; it will");
+            return Err("a worker is busy, and has not applied this yet; it will");
         }
         if is_listed { Ok(()) } else { Err("the proxy stops") }
     }

@@ -166,7 +166,7 @@ async fn clock(inquiry: &mut Inquiry) -> Result<(i64, u64), String> {
     let rows = inquiry.ask("SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS SIGNED) AS now_ms").await?;
     let after = millis();
     let told = rows.first().and_then(|row| row.get("now_ms")?.parse::<i64>().ok());
-    let now = told.ok_or("the server does not tell its time")?;
+    let now = told.ok_or("the server does not report its time")?;
     let half = (after - before).max(0) / 2;
     Ok((now - (before + half), half.unsigned_abs() + 1))
 }

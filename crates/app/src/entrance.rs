@@ -46,7 +46,8 @@ impl Known {
         let mut is_done = !self.listeners.is_empty();
         for listener in self.listeners.iter().filter_map(Weak::upgrade) {
             if let Err(error) = listener.keep_out(&shut) {
-                tracing::warn!(%error, "clients that come to an address that leaves cannot be kept waiting: they are served until it has left");
+                tracing::warn!(%error, "the proxy cannot hold back new clients of an address that leaves this host: \
+                 it serves them until the address has left");
                 is_done = false;
             }
         }

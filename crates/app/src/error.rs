@@ -41,11 +41,11 @@ pub enum Error {
     Relay(String),
     /// Backends have been added too often.
     #[error(
-        "{0} backends have been added to the cluster since the start, which is all that it has room for: restart the proxy"
+        "{0} backends have been added to the cluster since the start, and there is no room for more: restart the proxy"
     )]
     TooManyBackends(usize),
     /// There are many more mirrors than at the start.
-    #[error("{0} mirrors more than at the start are all that there is room for: restart the proxy")]
+    #[error("at most {0} mirrors can be added after the start, which is reached: restart the proxy")]
     TooManyMirrors(usize),
     /// A file in `data_dir`.
     #[error("{}: {error}", path.display())]

@@ -53,10 +53,14 @@ impl Leave for OfCluster {
             None => Err(match (view.entries.get(&key), &view.trouble) {
                 (_, Some(trouble)) => trouble.clone(),
                 (Some(other), None) => {
-                    format!("member {} of the lease store acts for this cluster: write it there", other.value)
+                    format!(
+                        "member {} of the lease store acts for this cluster: run the command there",
+                        other.value
+                    )
                 }
                 (None, None) => {
-                    "the lease store has not said yet who acts for this cluster: write it again".to_owned()
+                    "the lease store has not said yet who acts for this cluster: run the command again"
+                        .to_owned()
                 }
             }),
         }

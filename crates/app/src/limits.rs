@@ -62,20 +62,21 @@ fn warn(backend: &topology::Backend, limits: &ServerLimits, budget: &Budget) {
     if budget.max() < budget.configured() {
         tracing::warn!(
             backend = %name, configured = budget.configured(), server = limits.max_connections, used = budget.max(),
-            "max_connections asks for more than the server gives, less what is left to others: the pool stays below"
+            "max_connections is more than the server allows, less the part left to others: the pool stays within that"
         );
     }
     if let Some(max) = limits.max_user_connections {
         tracing::warn!(
             backend = %name, max_user_connections = max.get(),
-            "the server limits the connections of each user: the pool stays below, with all clients of a user together"
+            "the server limits the connections of each user: the pool stays within that limit for all clients of a \
+             user together"
         );
     }
     let shortest_s = limits.wait_timeout_s.min(limits.interactive_timeout_s);
     if shortest_s < SHORT_TIMEOUT_S {
         tracing::warn!(
             backend = %name, wait_timeout_s = shortest_s,
-            "the server closes idle connections so soon that hardly one can be kept"
+            "the server closes idle connections so soon that the pool can hardly keep any"
         );
     }
 }

@@ -65,7 +65,7 @@ impl Kept {
         let kept = Self { memory, statistics, logs, history, cache, room };
         // Nothing has taken anything yet.
         let _ = kept.follow(config);
-        tracing::debug!(memory_limit = kept.memory.limit(), "memory for what is kept");
+        tracing::debug!(memory_limit = kept.memory.limit(), "the memory limit is set");
         kept
     }
 
@@ -86,7 +86,7 @@ impl Kept {
         if !self.room.borrow_mut().grow_to(bytes) {
             self.memory.set_limit(before);
             return Err(format!(
-                "cache.max_bytes = {max_bytes} cannot be had: {} of {limit} bytes of memory_limit are in use",
+                "there is no room for cache.max_bytes = {max_bytes}: {} of {limit} bytes of memory_limit are in use",
                 self.memory.used()
             ));
         }

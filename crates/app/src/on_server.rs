@@ -112,7 +112,7 @@ impl OnServer {
             match asked {
                 Ok(rows) => self.take_in(rows.iter().filter_map(|row| host(row.get("host")?))),
                 Err(error) => {
-                    tracing::info!(error, "the server does not tell which of its sessions are idle");
+                    tracing::info!(error, "the server does not report which of its sessions are idle");
                     inquiry = None;
                 }
             }

@@ -315,7 +315,8 @@ impl Running {
         tracing::warn!(
             change = last,
             error = why,
-            "a change of the configuration holds, but it is not kept in data_dir: CONFIG HISTORY has it until the proxy ends"
+            "a change of the configuration is in effect, but could not be written to data_dir: CONFIG HISTORY has \
+             it until the proxy ends"
         );
     }
 
@@ -323,7 +324,7 @@ impl Running {
     async fn follow(&self, Plan { next, .. }: &Plan) -> Result<(), String> {
         let parts = &self.parts;
         let text = |error: Error| {
-            tracing::error!(%error, "the configuration cannot be followed: nothing has changed");
+            tracing::error!(%error, "the configuration cannot be applied: nothing has changed");
             error.to_string()
         };
         let listeners = settings::listeners(next, next.proxy.data_dir.as_deref()).map_err(text)?;
@@ -333,7 +334,7 @@ impl Running {
         let doors = parts.doors.prepare(&listeners).map_err(text)?;
         let operators = parts.operators.prepare(next).map_err(text)?;
         parts.kept.follow(next).inspect_err(|error| {
-            tracing::error!(error, "the configuration cannot be followed: nothing has changed");
+            tracing::error!(error, "the configuration cannot be applied: nothing has changed");
         })?;
         parts
             .ha

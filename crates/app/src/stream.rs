@@ -279,7 +279,7 @@ impl Follower {
         (self.primary, self.succession) = (primary, snapshot.succession);
         (self.line, self.open, self.asked_at) = (None, None, None);
         self.breaks(match primary {
-            Some(_) => "the primary is another one",
+            Some(_) => "the primary has changed",
             None => "there is no primary",
         });
     }
@@ -294,7 +294,7 @@ impl Follower {
             tracing::warn!(
                 cluster = &*self.parts.name,
                 why,
-                "the stream of writes has a gap: nothing is kept, nor given from the cache, until it goes on"
+                "the stream of writes has a gap: the cache keeps nothing and answers nothing until the stream goes on"
             );
         }
         self.is_on = false;
@@ -406,7 +406,10 @@ impl Follower {
             self.tables().forget_places(&shown.executed);
             self.feed().begin(primary, Fault::planted().ground(&shown.executed), asked);
             self.is_on = true;
-            tracing::info!(cluster = &*self.parts.name, "the stream of writes goes on: answers are kept");
+            tracing::info!(
+                cluster = &*self.parts.name,
+                "the stream of writes goes on: the cache works again"
+            );
         }
         self.tell(String::new());
         true

@@ -70,7 +70,7 @@ fn not_a_backend(config: &Config, vip: &Vip) -> Option<VipFinding> {
         address: None,
         check: "not a backend's address",
         is_ok: false,
-        result: format!("backend {} is reached by it", backend.name),
+        result: format!("backend {} is reached by this address", backend.name),
         advice: "write the server's own address in [[cluster.backend]]",
     })
 }
@@ -80,7 +80,7 @@ fn store(config: &Config) -> Vec<VipFinding> {
         Some(LeaseStore::Group) => {
             "start the group with one primary, and give the user of [lease] its rights: docs/ha.md"
         }
-        _ => "start etcd, and mend endpoints, certificates or the user in [lease]",
+        _ => "start etcd, and correct endpoints, certificates or the user in [lease]",
     };
     let finding = |(is_ok, result)| of_lease("lease store", is_ok, result, advice);
     let found = match config.lease.store {
@@ -118,9 +118,15 @@ fn lifetime(etcd: &mut Etcd, asked: Duration) -> VipFinding {
     let (is_ok, result) = match &given {
         Ok(granted) if granted.ttl > asked => {
             let (asked, given) = (asked.as_secs(), granted.ttl.as_secs());
-            (false, format!("etcd makes {given} s of ttl_s = {asked}: it takes so long to miss a holder"))
+            (
+                false,
+                format!(
+                    "etcd grants {given} s instead of ttl_s = {asked}: a lost holder is noticed only after \
+             that time"
+                ),
+            )
         }
-        Ok(_) => (true, format!("etcd gives the {} s of ttl_s", asked.as_secs())),
+        Ok(_) => (true, format!("etcd grants the {} s of ttl_s", asked.as_secs())),
         Err(error) => (false, error.to_string()),
     };
     if let Ok(granted) = given {
@@ -138,9 +144,10 @@ fn clock(etcd: &Etcd) -> VipFinding {
     let apart = etcd.clocks_apart();
     let result = match apart {
         Some(apart) => format!("this host's clock and etcd's are less than {} s apart", apart.as_secs() + 1),
-        None => "etcd does not say what time it is".to_owned(),
+        None => "etcd does not report its time".to_owned(),
     };
-    let advice = "let NTP set the clocks of this host and of etcd's: certificates and logs go by them";
+    let advice =
+        "synchronise the clocks of this host and of etcd's with NTP: certificates and logs depend on them";
     of_lease("clock", apart.is_none_or(|apart| apart <= APART), result, advice)
 }
 

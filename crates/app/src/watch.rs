@@ -34,8 +34,9 @@ pub(crate) async fn follow_files(running: Rc<Running>) {
         match watch.look(now, running.is_saved()) {
             Verdict::Rest => {}
             Verdict::Hold => tracing::warn!(
-                "the configuration file, or a file that it names, has changed, and is not read by itself: changes by command are not saved. \
-                 CONFIG DIFF shows them, CONFIG SAVE keeps them, RELOAD CONFIG takes the file"
+                "the configuration file, or a file that it names, has changed. The proxy does not read it by \
+                 itself, because changes by command are not saved. CONFIG DIFF shows them, CONFIG SAVE keeps them, \
+                 RELOAD CONFIG takes the file"
             ),
             Verdict::Read => {
                 // A mistake is in the log. Without a change somebody else was faster, or CONFIG SAVE has written the file.

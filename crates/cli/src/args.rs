@@ -42,10 +42,10 @@ pub(crate) enum Command {
     /// Check a configuration file and name every mistake in it.
     ///
     /// It prints each mistake as one line on standard error, FILE:LINE:COLUMN: WHAT; WHAT TO WRITE INSTEAD, and exits with 1. It
-    /// reads password files and variables, and looks at certificates. It connects to no server, unless `--fingerprints` is there.
+    /// reads password files and variables, and looks at certificates. It connects to no server, unless `--fingerprints` is given.
     /// For a file without mistakes it prints "ok" and exits with 0.
     Check(CheckArgs),
-    /// Look for what is wrong with a configuration and its servers, and say what mends it.
+    /// Look for what is wrong with a configuration and its servers, and say what fixes it.
     ///
     /// It connects to every backend as the monitor's user, and as each user whose password the file has. It changes nothing. The
     /// proxy need not run; in one that runs, 'DOCTOR' on the admin listener does the same.
@@ -120,8 +120,8 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum VipCommand {
-    /// Look whether the virtual IPs of a configuration can work on this host: rights, interface, whether the address is free, the lease
-    /// store. Nothing changes.
+    /// Check whether the virtual IPs of a configuration can work on this host: rights, interface, whether the address is
+    /// free, the lease store. Nothing changes.
     ///
     /// Exit codes: 0 all is well, 1 a mistake in the configuration, 2 wrong usage, 3 something is to be done first.
     Check(VipCheckArgs),
@@ -132,7 +132,7 @@ pub(crate) struct VipCheckArgs {
     /// The configuration file.
     #[arg(short, long, value_name = "FILE", default_value = "delphinus.toml")]
     pub(crate) config: PathBuf,
-    /// The virtual IPs are in use already: do not look whether another host answers for them.
+    /// The virtual IPs are in use already: do not check whether another host answers for them.
     #[arg(long)]
     pub(crate) held: bool,
     /// Print a list of objects, for programs.

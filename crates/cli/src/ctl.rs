@@ -121,7 +121,7 @@ fn watch_on(
         match way.watch(limit, pause, told) {
             Ok(()) => return failed.take().map_or(Ok(()), Err),
             Err((true, error)) if !is_first.get() => {
-                eprintln!("delphinus: {error}; it is tried again");
+                eprintln!("delphinus: {error}; trying again");
             }
             // It never had an answer, or never will have another.
             Err((_, error)) => return Err(error),
@@ -139,7 +139,7 @@ fn question(args: &CtlArgs, command: String) -> anyhow::Result<Question> {
     };
     let (name, known) = choose_user(args, &access)?;
     let Some(password) = given.or(known) else {
-        bail!("the password of {name:?} is not to be had here: set {VARIABLE}, or use --password-file");
+        bail!("there is no password for {name:?} here: set {VARIABLE}, or use --password-file");
     };
     let place = choose_place(args, &access)?;
     Ok(Question::new(place, name, password.as_bytes(), command).trusting(args.tls_ca.clone()))

@@ -63,10 +63,10 @@ fn as_text(found: &[Finding], config: &Config) -> String {
     let count = |severity| found.iter().filter(|one| one.severity == severity).count();
     let [serious, warnings, notes] = [Severity::Serious, Severity::Warning, Severity::Note].map(count);
     let _ = match found.len() {
-        0 => writeln!(out, "nothing found; {backends} backends were looked at"),
+        0 => writeln!(out, "nothing found; {backends} backends were checked"),
         _ => writeln!(
             out,
-            "{serious} serious, {warnings} warnings, {notes} notes; {backends} backends were looked at"
+            "{serious} serious, {warnings} warnings, {notes} notes; {backends} backends were checked"
         ),
     };
     out

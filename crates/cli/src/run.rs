@@ -17,7 +17,7 @@ pub(crate) fn run_agent(args: &RunArgs) -> anyhow::Result<ExitCode> {
         let file = args.config.display();
         anyhow::ensure!(
             config.lease.local_backend.is_some(),
-            "{file}: an agent goes by the server on its host: set local_backend in [lease]"
+            "{file}: an agent follows the server on its host: set local_backend in [lease]"
         );
         anyhow::ensure!(
             config.listeners.is_empty(),

@@ -110,7 +110,7 @@ fn the_example_passes_the_check_and_its_passwords_are_not_shown() {
     // A password pasted over the wrong option must not come back in the complaint.
     let pasted = stdout(&example).replace("password_env = \"APP_PASSWORD\"", "password_hash = \"s3cret\"");
     let output = check(&folder.file("pasted.toml", pasted.as_bytes()));
-    assert!(stderr(&output).contains("password_hash is no hash"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("password_hash is not a hash"), "{}", stderr(&output));
     assert!(!stderr(&output).contains("s3cret"), "{}", stderr(&output));
 }
 

@@ -278,7 +278,7 @@ impl Limit {
 const RATE: &str = "statements_per_second";
 const CONCURRENCY: &str = "concurrency";
 /// Why one is refused that could have waited.
-const TOO_LONG: &str = "its turn does not come in queue_timeout_ms";
+const TOO_LONG: &str = "its turn does not come within queue_timeout_ms";
 
 impl Limits {
     /// These. One that is what `before` has, is that: what it counts goes on.
@@ -390,7 +390,7 @@ impl Limited {
         let (terms, option) = (&limit.terms, step.option());
         let add = |n| (n < terms.queue).then_some(n + 1);
         if account.waiting.fetch_update(Ordering::AcqRel, Ordering::Relaxed, add).is_err() {
-            return Err(limit.refuse(option, "as many statements wait as may (queue)"));
+            return Err(limit.refuse(option, "the queue is full (queue)"));
         }
         let place = InQueue(account.clone());
         let turn = match (&account.rate, &account.slots) {

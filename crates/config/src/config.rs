@@ -194,7 +194,7 @@ pub struct User {
     pub multiplex: bool,
 }
 
-/// What a password is compared with.
+/// What a password is checked against.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
     /// The password itself; empty for a user without one.

@@ -148,7 +148,7 @@ impl fmt::Display for NotEdited {
 pub fn edit(text: &str, edit: &Edit) -> Result<String, NotEdited> {
     let mut document: DocumentMut = text
         .parse()
-        .map_err(|_| NotEdited("the configuration is no TOML: see delphinus check".to_owned()))?;
+        .map_err(|_| NotEdited("the configuration is not valid TOML: run delphinus check".to_owned()))?;
     match edit {
         Edit::Set((path, given)) => set(&mut document, path, given.as_ref())?,
         Edit::Add { rows, name, cluster, options } => {

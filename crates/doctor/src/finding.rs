@@ -35,6 +35,6 @@ pub struct Finding {
     pub found: String,
     /// What comes of it.
     pub why: &'static str,
-    /// A command or a line of the configuration that mends it.
+    /// A command or a line of the configuration that fixes it.
     pub fix: String,
 }

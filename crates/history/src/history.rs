@@ -149,7 +149,8 @@ impl History {
         let serve =
             move || Writer::new(Store::open(place, settings.limits), shared, text_of).serve(&receiver);
         if let Err(error) = thread::Builder::new().name("activity-history".to_owned()).spawn(serve) {
-            tracing::error!(%error, "there is no thread for the activity history: samples are dropped, and counted");
+            tracing::error!(%error, "the proxy cannot start the thread of the activity history: samples are \
+             dropped, and counted");
         }
         history
     }
@@ -213,7 +214,7 @@ impl History {
             && let Message::Snapshot(_, done) = message
         {
             self.shared.failed.fetch_add(1, Ordering::Relaxed);
-            done(Err("the disk has more to do than it can".to_owned()));
+            done(Err("the disk is too slow".to_owned()));
         }
     }
 

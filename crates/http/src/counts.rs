@@ -18,7 +18,8 @@ pub static METRICS: [Metric; 3] = [
         MetricKind::Counter,
         "delphinus_http_refused_total",
         &["reason"],
-        "Connections of programs that were closed without a request of theirs being answered: address (not allowed), places (all are \
+        "Connections of programs that the proxy closed before it answered a request: address (not allowed), places \
+         (all are \
          taken), evicted (made way for another one), tls (no handshake).",
     ),
     Metric::new(

@@ -45,7 +45,10 @@ impl HttpDoor {
     pub async fn accept(self: Rc<Self>, listener: Listener, current: Rc<RefCell<Arc<ListenerSettings>>>) {
         let thread = match self.thread() {
             Ok(thread) => thread,
-            Err(error) => return tracing::error!(%error, "no thread for programs: nobody is let in"),
+            Err(error) => {
+                return tracing::error!(%error, "the HTTP door cannot start its thread: no program can \
+             connect");
+            }
         };
         let mut pace = Pace::of(TELL_EVERY);
         loop {
@@ -54,7 +57,7 @@ impl HttpDoor {
             match accepted {
                 Ok(peer) => {
                     if thread.send(Arrival { peer, listener: settings }).await.is_err() {
-                        return tracing::error!("the thread for programs has ended");
+                        return tracing::error!("the HTTP door's thread has ended");
                     }
                 }
                 // Gone before it was accepted: nothing is wrong here.

@@ -16,7 +16,7 @@ use crate::request::Visit;
 /// How long the control plane may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The process lives: its control plane answers.
+/// The process is alive: its control plane answers.
 pub(crate) async fn healthz(Extension(visit): Extension<Visit>) -> Result<Response, Problem> {
     of_console(&visit, |_| ()).await?;
     Ok(reply::json(StatusCode::OK, "{\"status\":\"ok\"}\n".to_owned()))

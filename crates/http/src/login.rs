@@ -24,7 +24,8 @@ pub(crate) fn login(headers: &HeaderMap, visit: &Visit) -> Result<Login, Problem
     let rest = rest.trim();
     if scheme.eq_ignore_ascii_case("bearer") {
         if !visit.takes_tokens() {
-            let message = "tokens are taken over HTTPS, or from the proxy's own machine; or set tls = \"disabled\" in [http]";
+            let message = "tokens are accepted only over HTTPS, or from the proxy's own machine; or set tls = \
+             \"disabled\" in [http]";
             return Err(Problem::new("insecure", message));
         }
         return Ok(Login::Token(Password::new(rest)));
@@ -33,10 +34,10 @@ pub(crate) fn login(headers: &HeaderMap, visit: &Visit) -> Result<Login, Problem
         return Err(unknown());
     }
     if !visit.settings.basic_auth {
-        return Err(Problem::login("passwords are not taken here (http.basic_auth); use a token", false));
+        return Err(Problem::login("passwords are not accepted here (http.basic_auth); use a token", false));
     }
     if !takes_passwords {
-        let message = "passwords are taken over HTTPS only, or from the proxy's own machine";
+        let message = "passwords are accepted only over HTTPS, or from the proxy's own machine";
         return Err(Problem::new("insecure", message));
     }
     let malformed = || Problem::login("the header Authorization is not Basic base64(user:password)", true);

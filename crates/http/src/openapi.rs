@@ -52,7 +52,8 @@ fn paths() -> Value {
         "/v1/statements": { "post": {
             "operationId": "runStatement",
             "summary": "Run one statement of the admin listener",
-            "description": "Commands and SELECT, as docs/reference/commands.md and tables.md have them. What changes something is in the audit.",
+            "description": "Commands and SELECT, as docs/reference/commands.md and tables.md have them. Changes are \
+             recorded in the table audit.",
             "requestBody": { "required": true, "content": media("Statement") },
             "responses": responses(Some(("The answer.", "Answer")), &[400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503, 504]),
         } },
@@ -64,7 +65,8 @@ fn paths() -> Value {
         "/v1/tables/{table}": { "get": {
             "operationId": "readTable",
             "summary": "The rows of a table",
-            "description": "Each column is a parameter, too: `column=value` keeps the rows that have this value, several of them for one column those that have one of these.",
+            "description": "Each column is also a parameter: `column=value` keeps the rows that have this value. \
+             Several values for one column keep the rows that have one of them.",
             "parameters": table_parameters(),
             "responses": responses(Some(("Its rows.", "Answer")), &[400, 401, 403, 404, 409, 422, 429, 503, 504]),
         } },
@@ -81,7 +83,7 @@ fn paths() -> Value {
         } },
         "/healthz": { "get": {
             "operationId": "lives",
-            "summary": "The process lives",
+            "summary": "The process is alive",
             "security": [],
             "responses": responses(Some(("It does.", "Health")), &[503]),
         } },
@@ -143,10 +145,10 @@ fn table_parameters() -> Value {
     let count = || json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX });
     json!([
         { "name": "table", "in": "path", "required": true, "schema": { "type": "string", "enum": names } },
-        query(columns, list(), "Names of columns with commas between them; else all."),
-        query(order_by, list(), "Names of columns with commas between them; `-` before a name: the largest first."),
-        query(limit, count(), "At most so many rows."),
-        query(offset, count(), "Without the first so many."),
+        query(columns, list(), "Names of columns, separated by commas. Default: all."),
+        query(order_by, list(), "Names of columns, separated by commas; `-` before a name: descending."),
+        query(limit, count(), "The maximum number of rows."),
+        query(offset, count(), "The number of rows to skip."),
     ])
 }
 

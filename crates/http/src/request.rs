@@ -80,7 +80,8 @@ impl Visit {
             return Err(too_large(most));
         }
         let read = rt::timeout(self.settings.timeout, read(body, most, &self.memory)).await;
-        let late = || Problem::new("late", "the body of the request has not come in time (http.timeout_ms)");
+        let late =
+            || Problem::new("late", "the body of the request did not arrive in time (http.timeout_ms)");
         read.ok_or_else(late)?
     }
 }

@@ -74,7 +74,7 @@ async fn connection(
     if let Either::Second(()) =
         rt::either(talk(&server, (arrival, settings), &place, router), evicted.rung()).await
     {
-        tracing::debug!("a program's connection has to make way for another");
+        tracing::debug!("a program's connection ended: a newer one took its place");
     }
     drop(place);
 }

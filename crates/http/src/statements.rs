@@ -37,13 +37,13 @@ pub(crate) async fn post(
 
 fn read(bytes: &[u8]) -> Result<Statement, Problem> {
     let value: Value = serde_json::from_slice(bytes)
-        .map_err(|error| Problem::bad(format!("the body is no JSON: {error}")))?;
+        .map_err(|error| Problem::bad(format!("the body is not JSON: {error}")))?;
     let Value::Object(mut fields) = value else {
         return Err(Problem::bad("the body has to be an object: {\"statement\": \"SHOW BACKENDS\"}"));
     };
     let text = match fields.remove("statement") {
         Some(Value::String(text)) => text,
-        Some(_) => return Err(Problem::bad("\"statement\" has to be a text")),
+        Some(_) => return Err(Problem::bad("\"statement\" has to be a string")),
         None => return Err(Problem::bad("\"statement\" is missing: {\"statement\": \"SHOW BACKENDS\"}")),
     };
     let parameters = match fields.remove("parameters") {
@@ -71,7 +71,7 @@ fn cell(value: Value) -> Result<Cell, Problem> {
             _ => return Err(Problem::bad(format!("the parameter {number} is out of range"))),
         },
         Value::Array(_) | Value::Object(_) => {
-            return Err(Problem::bad("a parameter is a text, a number, true, false or null"));
+            return Err(Problem::bad("a parameter has to be a string, a number, true, false or null"));
         }
     })
 }

@@ -76,7 +76,7 @@ fn select(table: &Table, query: &[(String, String)]) -> Result<(String, Vec<Cell
     let one = |name: &str| {
         let mut found = query.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
         match (found.next(), found.next()) {
-            (_, Some(_)) => Err(Problem::bad(format!("{name} is there twice"))),
+            (_, Some(_)) => Err(Problem::bad(format!("{name} is given twice"))),
             (found, None) => Ok(found),
         }
     };
@@ -95,7 +95,7 @@ fn select(table: &Table, query: &[(String, String)]) -> Result<(String, Vec<Cell
         let _ = write!(text, " ORDER BY {}", keys.collect::<Result<Vec<_>, Problem>>()?.join(", "));
     }
     let number = |name: &'static str| {
-        let wrong = |value: &str| Problem::bad(format!("{name} = {value:?} is no whole number"));
+        let wrong = |value: &str| Problem::bad(format!("{name} = {value:?} is not a whole number"));
         one(name)?.map(|value| value.parse::<u32>().map_err(|_| wrong(value))).transpose()
     };
     match (number("limit")?, number("offset")?) {
@@ -140,7 +140,7 @@ fn column<'t>(table: &'t Table, name: &str) -> Result<&'t Column, Problem> {
 
 /// A value with the type of its column.
 fn cell(column: &Column, value: &str) -> Result<Cell, Problem> {
-    let wrong = || Problem::bad(format!("{} = {value:?} is no number", column.name));
+    let wrong = || Problem::bad(format!("{} = {value:?} is not a number", column.name));
     Ok(match column.kind {
         Kind::Text => Cell::from(value),
         Kind::Integer => Cell::Integer(value.parse().map_err(|_| wrong())?),

@@ -185,7 +185,7 @@ impl Journal {
             }
         };
         if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(write) {
-            tracing::error!(%error, name, "there is no thread for this log of statements: none are logged");
+            tracing::error!(%error, name, "the proxy cannot start the thread of this statement log: nothing is logged");
             journal.stop();
         }
         journal

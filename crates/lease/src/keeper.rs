@@ -445,7 +445,7 @@ impl Keeper {
         if self.lease != 0
             && let Err(error) = self.leave_list().and_then(|()| self.store.end(self.lease))
         {
-            tracing::warn!(%error, "the lease is not given back: others wait until it ends");
+            tracing::warn!(%error, "the process could not give its lease back: others wait until it ends");
             return;
         }
         if let Some(own) = &mut self.own {

@@ -70,10 +70,10 @@ impl Actor {
         let tells = self.snapshot.tells_gtids;
         match self.told_gtids.replace(tells) {
             told if told == Some(tells) || told.is_none() && tells => {}
-            _ if tells => info!(backend = &*primary.name, "the primary tells its GTIDs again"),
+            _ if tells => info!(backend = &*primary.name, "the primary reports its GTIDs again"),
             _ => warn!(
                 backend = &*primary.name,
-                "the primary tells no GTIDs: a read on a replica may be older than what its session has written, \
+                "the primary reports no GTIDs: a read on a replica may be older than what its session has written, \
                  unless consistency is set (MySQL: gtid_mode=ON, MariaDB: log_bin)"
             ),
         }
@@ -101,7 +101,7 @@ impl Actor {
                 if found.is_some_and(|found| matches!(found.fault, Some(Fault::Denied(_)))) {
                     warn!(
                         backend = name,
-                        role, "backend lives, and the monitor's user cannot log in to see how it is"
+                        role, "backend is alive, but the monitor's user cannot log in to probe it"
                     );
                     return;
                 }
@@ -116,7 +116,7 @@ impl Actor {
             }
             Event::Out { backend, state, reason } => {
                 let (name, role) = self.describe(*backend);
-                warn!(backend = name, role, state, reason = &**reason, "backend is left out");
+                warn!(backend = name, role, state, reason = &**reason, "backend gets no statements");
             }
             Event::Added { .. }
             | Event::Removed { .. }
@@ -125,7 +125,7 @@ impl Actor {
             | Event::Ignored { .. } => self.log_member(event),
             Event::Moved { backend, to } => {
                 let (name, role) = self.describe(*backend);
-                warn!(backend = name, role, address = %to, "the name of a backend leads elsewhere now");
+                warn!(backend = name, role, address = %to, "the name of a backend resolves to another address now");
             }
             Event::Primary { backend, before } => {
                 let (name, _) = self.describe(*backend);
@@ -158,7 +158,7 @@ impl Actor {
                 let wish = if wish.is_offline() { "offline" } else { "online" };
                 info!(
                     backend = name,
-                    role, wish, "no move holds a backend any more: it is as an operator has set it"
+                    role, wish, "a move has released a backend: it is as an operator has set it"
                 );
             }
         }
@@ -173,10 +173,10 @@ impl Actor {
                 warn!(backend = name, role, wish = "offline", "an operator has set a backend");
             }
             Wish::Held { .. } => {
-                warn!(backend = name, role, "the role of a backend moves: new transactions wait");
+                warn!(backend = name, role, "the proxy moves the role of a backend: new transactions wait");
             }
             Wish::GivenUp { .. } => {
-                warn!(backend = name, role, "a backend is given up: another one takes its role");
+                warn!(backend = name, role, "the proxy gives a backend up: another one takes its role");
             }
         }
     }

@@ -208,7 +208,13 @@ impl Prober {
     /// The words of the error are told where they are news.
     fn log(&self, error: &ProbeError) {
         let (kind, source, retry) = (error.kind().label(), error.source(), error.retry());
-        debug!(backend = &*self.spec().place.name(), kind, ?source, ?retry, "the probe brought no answer");
+        debug!(
+            backend = &*self.spec().place.name(),
+            kind,
+            ?source,
+            ?retry,
+            "the backend has not answered the probe"
+        );
     }
 
     async fn ask_anew(&mut self) -> Result<Answer, ProbeError> {

@@ -115,7 +115,9 @@ impl TableReader {
                 None
             }
             Some(Ok(Told::Denied)) => Some("it needs TRIGGER and SHOW VIEW ON *.*".to_owned()),
-            Some(Ok(Told::TooMuch)) => Some("there are more tables than can be looked after".to_owned()),
+            Some(Ok(Told::TooMuch)) => {
+                Some("there are more tables than the proxy can keep track of".to_owned())
+            }
             Some(Err(error)) => Some(error.to_string()),
             None => Some("no answer in time".to_owned()),
         };

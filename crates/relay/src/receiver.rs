@@ -92,7 +92,8 @@ impl<D: Disk> Receiver<D> {
             if let Err(error) = self.writer.stop() {
                 // Once, not at each attempt.
                 if self.disk_error.is_none() {
-                    tracing::error!(relay = self.settings.name, %error, "what is not whole cannot be cut off now");
+                    tracing::error!(relay = self.settings.name, %error, "the relay cannot cut an incomplete end off \
+                     its log now");
                 }
                 self.disk_error.get_or_insert(error.to_string());
             }

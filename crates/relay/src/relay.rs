@@ -51,7 +51,7 @@ impl Relay {
             tracing::info!(
                 relay = settings.name,
                 bytes = recovered.cut,
-                "cut off what was not whole at the end of the log"
+                "the relay has cut an incomplete end off its log"
             );
         }
         let uuid = own_uuid(&settings).map_err(failed)?;

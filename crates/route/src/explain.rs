@@ -153,7 +153,7 @@ impl Explanation {
             rows.push(("found_on", joined(self.demanded.known.iter().map(name))));
         }
         if let Some(limit) = self.demanded.wait_ms {
-            rows.push(("waits", format!("up to {limit} ms on a replica, then it is read on the primary")));
+            rows.push(("waits", format!("up to {limit} ms on a replica; then the primary answers the read")));
         }
         let (target, backends, why) = match way {
             Way::Planned(plan) => (target(plan), self.backends(plan, snapshot), plan.reason.as_str()),
@@ -240,9 +240,9 @@ fn facts<'a>(question: &Question<'a>, asker: &'a Asker<'_>) -> Facts<'a> {
 /// How old what is read may be, and who says so: the strongest that says something.
 fn level(asked: &Hints, own: &Hints, rule: Option<&Rule>, usual: Usual) -> (Consistency, &'static str) {
     let all = [
-        (asked.consistency, "a hint's"),
-        (own.consistency, "the session's setting"),
-        (rule.and_then(|rule| rule.then.consistency), "the rule's"),
+        (asked.consistency, "from a hint"),
+        (own.consistency, "set in the session"),
+        (rule.and_then(|rule| rule.then.consistency), "from the rule"),
     ];
     let found = all.into_iter().find_map(|(level, by)| Some((level?, by)));
     found.unwrap_or((usual.level, usual.by))
@@ -272,7 +272,7 @@ fn after(
         problem(format!("the rule rejects it: {message}"));
     }
     if let Some(why) = &asker.refused {
-        problem(format!("it is refused: {why}"));
+        problem(format!("the proxy refuses it: {why}"));
     }
     for unknown in &asked.unknown {
         problem(format!("the hint {unknown:?} is not known"));
@@ -282,7 +282,10 @@ fn after(
     }
     let about_last = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
     if statement.uses.intersects(about_last) && statement.class != Class::Multi {
-        rows.push(("note", "it is about the statement before it: answered where that has run".to_owned()));
+        rows.push((
+            "note",
+            "it asks about the statement before it, so it runs where that one ran".to_owned(),
+        ));
     }
     rows
 }
@@ -308,7 +311,7 @@ fn obstacle_of_hint(
         return None;
     }
     if asked.consistency.or(asker.own.consistency) == Some(Consistency::Global) {
-        return Some("only the primary keeps the consistency that is asked for".to_owned());
+        return Some("consistency = global is only possible on the primary".to_owned());
     }
     obstacle(&intent(question.statement, asker)).map(|reason| reason.as_str().to_owned())
 }
@@ -361,7 +364,7 @@ fn described(asked: &Hints, own: &Hints) -> String {
     };
     match (&asked.wanted, &own.wanted) {
         (Some(wanted), _) => describe(wanted),
-        (None, Some(wanted)) => format!("{} (the session's setting)", describe(wanted)),
+        (None, Some(wanted)) => format!("{} (set in the session)", describe(wanted)),
         (None, None) => String::new(),
     }
 }

@@ -78,9 +78,9 @@ impl Reason {
             Self::Hint => "a hint",
             Self::Rule => "a rule",
             Self::PrimaryPreferred => "only reads, and the primary is preferred",
-            Self::ReadShare => "only reads, and it is the primary's turn",
+            Self::ReadShare => "only reads, and read_primary_percentage sends this one to the primary",
             Self::ReadOnlyTransaction => "in a transaction that cannot write",
-            Self::WithoutPrimary => "no primary, and it needs none",
+            Self::WithoutPrimary => "there is no primary, and the statement needs none",
             Self::Listener => "the listener's mode",
         }
     }

@@ -108,7 +108,7 @@ impl Session {
         if let Some(token) = &asked.causality_token {
             match self.causality.read_token(token, question.lex.flavor, &self.state.share) {
                 Some(token) => self.causality.take_token(token),
-                None => self.cannot("the causality_token is none of these servers")?,
+                None => self.cannot("the causality_token does not belong to this cluster")?,
             }
         }
         if let Some(CacheWish::TtlMs(1..)) = asked.cache

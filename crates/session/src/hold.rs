@@ -84,25 +84,25 @@ impl Held {
         let Some(checkout) = &mut self.bound else {
             // What the session was pinned for has gone with a connection that broke beside its statements: on another one
             // the rest of a transaction would be committed alone.
-            return (!is_only_kept).then_some("it broke");
+            return (!is_only_kept).then_some("the connection broke");
         };
         let backend = checkout.backend();
         let is_fenced =
             outlook.with_snapshot(|snapshot, _| snapshot.backend(backend).is_some_and(Backend::is_fenced));
         if is_fenced {
             // Another backend is the primary: what is written here now is lost, or worse.
-            return Some("on a backend that was the primary and is fenced now");
+            return Some("the backend was the primary and is fenced now");
         }
         if checkout.connection().stream.is_quiet() {
             return None;
         }
-        outlook.report_lost(backend, "closed by the backend while a session was pinned to it");
+        outlook.report_lost(backend, "the backend closed the connection of a pinned session");
         if is_only_kept && !state.status.contains(Status::IN_TRANS) {
             // Any will do, with its state.
             self.bound = None;
             return None;
         }
-        Some("closed by the backend")
+        Some("the backend closed the connection")
     }
 
     /// The connection that the session has left in its seat.

@@ -69,7 +69,7 @@ pub(crate) async fn enter(
         Either::First(None) => note_failure(&worker, &host, &NetError::TimedOut(limit.as_millis() as u64)),
         Either::Second(()) => {
             worker.process.logins_evicted.increment();
-            tracing::debug!(client.host = %host, "login has to make way for another");
+            tracing::debug!(client.host = %host, "login ended: a newer one took its place");
         }
     }
     None

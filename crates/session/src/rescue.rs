@@ -151,6 +151,6 @@ pub(crate) fn leave_broken_off(checkout: Checkout, held: &Held) -> BackendId {
     drop(checkout);
     held.activity.waits_again();
     source.counters.count_error(ErrorKind::BackendLost);
-    source.outlook.report_lost(backend, "it breaks statements off");
+    source.outlook.report_lost(backend, "it aborts statements");
     backend
 }

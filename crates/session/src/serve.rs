@@ -1,6 +1,7 @@
 //! The life of a session: commands, one after another, until the client or the proxy ends it.
-//! Each command goes through the same stages:
-//! `read -> classify -> plan -> (answer locally) -> checkout -> sync -> forward -> track -> settle`.
+//! Each command goes through the same stages, those in brackets only where it needs them:
+//! `read -> classify -> needs -> (steer) -> (answer) -> (cache) -> plan -> checkout -> sync -> (prepare) -> forward -> track ->
+//! (mirror) -> settle -> count`. ARCHITECTURE.md has the key types and the files of each.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -298,7 +299,7 @@ impl Session {
                     session.id = self.held.activity.id.0,
                     user = %self.held.activity.user(),
                     limit = %limit.name,
-                    "a session is ended: it did nothing while its transaction was open"
+                    "the proxy ends a session that is idle in a transaction"
                 );
                 ProxyError::IdleInTransaction(limit.name.clone(), after.as_secs(), flavor)
             }

@@ -81,7 +81,7 @@ impl Beside for Watch<'_> {
         let task = rt::spawn_local(async move {
             let still = || (!seen.get()).then_some(thread);
             if let Err(error) = pool.kill_query_if(backend, &identity, still).await {
-                tracing::warn!(%error, "a statement with too large a result could not be ended");
+                tracing::warn!(%error, "the proxy could not end a statement whose result is too large");
             }
         });
         Ending { is_over, task }

@@ -186,9 +186,9 @@ named_enum! {
         /// It takes, releases or looks at an advisory lock.
         AdvisoryLock = "advisory lock",
         /// It reads or sets the last insert id.
-        LastInsertId = "last insert id",
+        LastInsertId = "reads or sets LAST_INSERT_ID()",
         /// It calls a function about its own session.
-        SessionFunction = "function about its session",
+        SessionFunction = "calls a function about the session",
         /// It reads a system variable.
         SystemVariable = "system variable",
         /// It assigns a user variable.
@@ -202,7 +202,7 @@ named_enum! {
         /// It waits for replication.
         ReplicationWait = "waits for replication",
         /// It reads the state or the files of one server.
-        ServerState = "state of one server",
+        ServerState = "reads the state of one server",
         /// It counts rows for the next statement.
         CalcFoundRows = "counts rows for FOUND_ROWS()",
         /// `PROCEDURE ANALYSE`.
@@ -210,27 +210,27 @@ named_enum! {
         /// It has a comment that a server may run.
         VersionComment = "has a comment that a server may run",
         /// Where a token ends depends on what is not known here.
-        AmbiguousText = "cannot be read with certainty",
+        AmbiguousText = "cannot be parsed with certainty",
         /// There are several statements.
         MultiStatement = "several statements",
         /// It changes its session.
-        ChangesSession = "changes its session",
+        ChangesSession = "changes session state",
         /// It begins, ends or belongs to a transaction.
         Transaction = "controls a transaction",
         /// It locks or unlocks tables or the instance.
         Locks = "locks tables",
         /// It makes, runs or drops a prepared statement of SQL.
-        SqlPrepared = "prepared statement of SQL",
+        SqlPrepared = "uses a statement of PREPARE",
         /// It reads through an open handler.
-        OpenHandler = "handler of its session",
+        OpenHandler = "uses an open HANDLER",
         /// A `SHOW` that depends on the server or the session.
         Show = "shows the state of a server or session",
         /// It reads or sets warnings and errors of its session.
-        Diagnostics = "warnings of its session",
+        Diagnostics = "reads or sets the session's warnings",
         /// It plans a write.
         ExplainsWrite = "explains a write",
         /// It is run for its side effects.
-        SideEffect = "run for its side effects",
+        SideEffect = "runs for its side effects",
         /// It administers the server.
         Admin = "administers the server",
         /// There is nothing to run.

@@ -66,7 +66,7 @@ reasons! {
         effects: Effects::BEGINS_TRANSACTION,
         name: "transaction",
         by: "an open transaction (the server's status flag); without autocommit, a savepoint that was set before it, and a procedure, SQL `EXECUTE` or unknown statement before it, which may have set one",
-        until: "commit, rollback, or whatever ends it",
+        until: "commit, rollback, or anything else that ends it",
     }
     /// SET TRANSACTION waits for the next transaction.
     NextTransaction {
@@ -209,7 +209,7 @@ reasons! {
         label: "unknown_state",
         effects: Effects::OPAQUE,
         name: "changes that the server did not name",
-        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a procedure, SQL `EXECUTE`, body of statements (`BEGIN NOT ATOMIC`) or statement with a function not built in that fails, unless its error says that it did not begin; a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; a list of `SET` that fails where it may have set `timestamp`, or on MySQL a character set behind which another collation hides (`SET NAMES .. COLLATE`); on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions; a routine whose text the monitor's user may not read, or that has `PREPARE`, `EXECUTE IMMEDIATE`, `FLUSH`, `BACKUP`, `XA` or `SET ROLE` in it; a GET DIAGNOSTICS that sets user variables (to read them back would wipe out what the next one is about); a statement after which the server refuses what the proxy asks about the session, for a limit that the session has set",
+        by: "state that the server does not name, or that the proxy cannot move: [these cases](../pinning.md#what-pins-as-unknown_state)",
         until: "the session is reset",
     }
     /// An operator wants it so: the user or a rule has `multiplex = false`.

@@ -16,7 +16,7 @@ pub enum Fault {
     #[error("there is no column '{0}'; DESCRIBE shows those of a table")]
     NoColumn(String),
     /// It wants something else than to read.
-    #[error("tables are only read here, by SELECT")]
+    #[error("tables are read-only here: use SELECT")]
     Forbidden,
     /// It is no statement of SQLite.
     #[error("{0}; the tables are read in SQLite's dialect")]

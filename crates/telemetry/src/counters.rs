@@ -143,7 +143,7 @@ counters! {
     /// What one thread counts of clients that have no cluster yet, or get none. They fill cache lines of their own.
     ProcessCounters;
     "delphinus_sessions_opened_total" "Clients that have connected." { sessions_opened }
-    "delphinus_sessions_closed_total" "Clients that have gone." { sessions_closed }
+    "delphinus_sessions_closed_total" "Clients that have disconnected." { sessions_closed }
     "delphinus_sessions_refused_total" "Clients refused because of a limit on connections, by limit." {
         refused_clients = "limit" "max_connections",
         refused_user = "limit" "max_user_connections",
@@ -205,11 +205,11 @@ counters! {
         cache_unproved = "fate" "unproved",
         cache_outdated = "fate" "outdated",
     }
-    "delphinus_cache_refreshes_total" "Answers that were asked for anew before they were too old, by result." {
+    "delphinus_cache_refreshes_total" "Cached answers that were refreshed before they expired, by result." {
         cache_refreshed = "result" "kept",
         cache_refresh_failed = "result" "failed",
     }
-    "delphinus_cache_evictions_total" "Answers that had to make room for others." { cache_evictions }
+    "delphinus_cache_evictions_total" "Cached answers that had to make room for others." { cache_evictions }
     "delphinus_failover_waits_total" "Statements that had to wait for a primary." { failover_waits }
     "delphinus_failover_timeouts_total" "Statements for which no primary came in time." { failover_timeouts }
     "delphinus_pause_waits_total" "Statements that had to wait because operators had paused their cluster or user." { pause_waits }
@@ -236,7 +236,7 @@ counters! {
         backend_connects_failed = "result" "failed",
     }
     "delphinus_backend_closes_total" "Connections to backends that have been closed." { backend_closes }
-    "delphinus_queries_killed_total" "KILL QUERY sent because the client had gone." { queries_killed }
+    "delphinus_queries_killed_total" "KILL QUERY sent because the client had disconnected." { queries_killed }
     "delphinus_session_microseconds_total" "Time that sessions which have ended were connected, microseconds." { session_us }
     "delphinus_fixups_total" "Statements run to bring a backend connection into the state of its session." { fixups }
     "delphinus_pool_waits_total" "Commands that had to wait for a backend connection." { pool_waits }

@@ -9,8 +9,7 @@
 //! | which servers are backends that are not configured | `discovery` |
 //! | which of several writable ones is right | `judge` |
 //!
-//! A kind in which the proxy itself promotes a replica would be one more file beside those, whose verdict names the backend
-//! that has to be made writable.
+//! Here roles are only recognised. How the proxy itself moves them is in `promotion`.
 
 mod discovery;
 mod fitness;

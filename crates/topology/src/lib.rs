@@ -14,7 +14,7 @@
 //! | is anything being written, and who has it | `rest` |
 //! | how late replicas are by the row that a proxy writes, and which one writes it | `heartbeat` |
 //! | how the proxy itself moves the primary's role | `promotion` |
-//! | for how long may a lease be relied on; when one in a table is over; who stays without the store | `lease` |
+//! | for how long may a lease be relied on; when one in a table is over; who stays without the store | `lease`, `lease/failsafe` |
 //! | which member should have a virtual IP, and the next step | `vip` |
 //! | what follows from it | `decide`, one file in `decide/` for each kind of topology |
 

@@ -114,7 +114,8 @@ fn stay(ground: &Ground, scene: &mut Scene) -> Result<(u32, Option<u64>)> {
 
 /// When the proxy's log says that it has seen something: the first such line after the fault.
 fn notice(ground: &Ground, log: &Path, logged: usize, is_over: &AtomicBool) -> Option<u64> {
-    let signs = ["backend is down", "writes are stopped", "backend is the primary", "backend is left out"];
+    let signs =
+        ["backend is down", "writes are stopped", "backend is the primary", "backend gets no statements"];
     let seen = eventually(LIMIT, "a line of the log", || {
         let log = fs::read_to_string(log).unwrap_or_default();
         let news = log.get(logged..).unwrap_or_default();

@@ -74,7 +74,7 @@ pub(super) fn large(flavor: Flavor, length: Length) -> Result<Vec<String>> {
     ground.relay.kill_and_start_again()?;
     ensure!(half < bytes as u64, "the relay had all of it before it was killed");
     until(LIMIT, "the relay to cut off what is not whole", || {
-        Ok(ground.relay.process.log().contains("cut off what was not whole"))
+        Ok(ground.relay.process.log().contains("has cut an incomplete end off"))
     })?;
     writing.join().map_err(|_| anyhow::anyhow!("the writing thread has panicked"))??;
     catch_up(&ground)?;

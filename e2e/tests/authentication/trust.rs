@@ -143,6 +143,6 @@ fn hosts_that_servers_name(stage: &Stage) {
     let monitor = ["interval_ms = 200", "discovery = \"replicas\""].map(str::to_owned).to_vec();
     let seeds = ConfigFile { topology: Some("read_only"), seeds: Some(1), monitor, ..ConfigFile::default() };
     let (proxy, _, _port) = stage.another_proxy(&seeds).unwrap();
-    let refused = "other servers have named this host, and nothing proves that it is one of them";
+    let refused = "other servers have named this host, and nothing proves its identity";
     until(NOTICE, refused, || Ok(proxy.log().contains(refused))).unwrap();
 }

@@ -54,7 +54,7 @@ fn sessions_of_another_proxy_go_along_and_what_was_agreed_on_outlives_both() {
         scene.rows(&format!("SWITCHOVER TO {to}"));
     }
     loads.iter().for_each(Load::go_on);
-    assert!(other.log().contains("another proxy's move has come to its end"), "{}", other.log());
+    assert!(other.log().contains("another proxy's move has ended"), "{}", other.log());
     for load in loads {
         scene.assert_has(&load.end(), None);
     }
@@ -79,7 +79,7 @@ fn sessions_of_another_proxy_go_along_and_what_was_agreed_on_outlives_both() {
         Ok(etcd.ask(&["get", "--keys-only", JOURNAL])?.trim().is_empty())
     })
     .unwrap();
-    assert!(other.log().contains("a move that was left behind is not gone on with"), "{}", other.log());
+    assert!(other.log().contains("the proxy does not resume an unfinished move"), "{}", other.log());
 }
 
 const JOURNAL: &str = "/delphinus/main/journal/main/switchover";
@@ -95,7 +95,7 @@ fn says(operator: &mut Client, what: &str) -> bool {
 fn take_out_when_held(scene: &Scene) -> thread::JoinHandle<()> {
     let mut operator = scene.operator();
     thread::spawn(move || {
-        until(LIMIT, "the hold of the move", || Ok(says(&mut operator, "its role moves"))).unwrap();
+        until(LIMIT, "the hold of the move", || Ok(says(&mut operator, "its role is being moved"))).unwrap();
         operator.query("SET BACKEND primary OFFLINE").unwrap();
     })
 }
@@ -127,7 +127,7 @@ fn lost_twice(
     })
     .unwrap();
     scene.server_mut(&next).kill9();
-    until(LIMIT, "the second one's word", || Ok(other.log().contains("the last failover was a moment ago")))
+    until(LIMIT, "the second one's word", || Ok(other.log().contains("the last failover was too recent")))
         .unwrap();
     let last = if next == "replica1" { "replica2" } else { "replica1" };
     let command = format!("FAILOVER TO {last} ON_LOSS = proceed");

@@ -34,7 +34,7 @@ const REST: Column = Column::text("rest", "YES: this row stands for all that had
 pub(crate) static ACTIVITY: Source = Source {
     table: Table {
         name: "activity",
-        help: "What each active session did, each second. A condition on sampled_at reads no more than it has to.",
+        help: "What each active session did, each second. A condition on sampled_at limits what is read.",
         columns: &[
             Column::text("sampled_at", "When, UTC."),
             UNIX,
@@ -87,7 +87,8 @@ pub(crate) static ACTIVITY: Source = Source {
 const SAMPLES: Column = Column::integer(
     "samples",
     "",
-    "Sessions in all samples: about the seconds that they spent so. Divided by the seconds it is how many were active on average.",
+    "Sessions in all samples: about the seconds that they spent so. Divided by the seconds of the period, it is the \
+     average number of active sessions.",
 );
 const LONGEST: Column =
     Column::integer("longest_us", "us", "The longest that one of their commands had run by then.");
@@ -145,13 +146,13 @@ pub(crate) static HOURS: Source = Source {
 pub(crate) static STORAGE: Source = Source {
     table: Table {
         name: "activity_storage",
-        help: "Whether activity and snapshots are stored, and what has become of them since the start.",
+        help: "Whether activity and snapshots are stored, and how many were stored, dropped and lost since the start.",
         columns: &[
             Column::text(
                 "state",
                 "on; in memory: there is no proxy.data_dir; off; no memory: memory_limit has no room for it.",
             ),
-            Column::integer("bytes", "bytes", "What all files take."),
+            Column::integer("bytes", "bytes", "The size of all files."),
             Column::integer("samples", "", "Samples that were stored, of those with an active session."),
             Column::integer("rows", "rows", "Their rows."),
             Column::integer("dropped", "", "Samples that were dropped because the disk was too slow."),

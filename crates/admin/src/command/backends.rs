@@ -35,10 +35,10 @@ pub(crate) static BACKENDS: Source = Source {
             ),
             Column::text("since", "Since when it is in this state, UTC."),
             Column::text("reason", "Why it is down, or not used."),
-            Column::integer("weight", "", "Its share of reads, against that of the others."),
+            Column::integer("weight", "", "Its weight for reads, compared with the other replicas."),
             Column::integer("connections", "", "Connections of all workers to it, idle ones included."),
             Column::integer("idle", "", "Of these, connections that no session uses."),
-            Column::integer("max_connections", "", "What the pool uses at most."),
+            Column::integer("max_connections", "", "The most connections that the pool uses."),
             Column::integer("reserved_connections", "", "Of these, kept for users with connection_admin."),
             Column::integer("server_max_connections", "", "max_connections of the server."),
             Column::integer("server_wait_timeout_s", "s", "wait_timeout of the server."),
@@ -49,7 +49,7 @@ pub(crate) static BACKENDS: Source = Source {
             ),
             Column::text("warning", "What an operator should look at."),
             Column::text("cluster", "Its cluster."),
-            Column::text("lag_source", "What the lag is measured by."),
+            Column::text("lag_source", "How the lag is measured."),
             Column::text("origin", "Configured, or found and by which server."),
             Column::integer(
                 "latency_us",
@@ -125,7 +125,7 @@ fn origin(backend: &Backend, spot: &Spot) -> String {
         None => "configured".to_owned(),
     };
     match spot.ip {
-        Some(ip) => format!("{origin}; its name leads to {ip}"),
+        Some(ip) => format!("{origin}; its name resolves to {ip}"),
         None => origin,
     }
 }
@@ -156,12 +156,14 @@ fn state(backend: &Backend, open: u32) -> [Cell; 3] {
             [text(word), text(moment(since, now)), text(format!("set OFFLINE by an operator{also}"))]
         }
         Wish::Held { since } => {
-            let reason = "its role moves, and new transactions wait";
+            let reason = "its role is being moved, and new transactions wait";
             [text(state_word(backend, open)), text(moment(since, now)), text(reason)]
         }
-        Wish::GivenUp { since } => {
-            [text("maintenance"), text(moment(since, now)), text("it is lost, and another takes its role")]
-        }
+        Wish::GivenUp { since } => [
+            text("maintenance"),
+            text(moment(since, now)),
+            text("it is lost, and another backend takes its role"),
+        ],
         Wish::Online => {
             let since = backend.health.since().map(|since| moment(since, now));
             [text(state_word(backend, open)), since.into(), health.or(fault).into()]
@@ -269,7 +271,8 @@ async fn leave(
     }
     match (wait, open()) {
         (Some(limit), open @ 1..) => Err(Refused::because(format!(
-            "{name} is offline, and {open} connections to it are still open after {} s; SHOW SESSIONS tells whose they are",
+            "{name} is offline, and {open} connections to it are still open after {} s; SHOW SESSIONS shows whose \
+             they are",
             limit.as_secs()
         ))),
         _ => Ok(Answer::Done),
@@ -286,7 +289,7 @@ async fn set_in(cluster: &ClusterView, (name, wish): (&str, Wish)) -> Result<(),
     }
     // Only then is nothing new sent there, or everything that is wanted.
     if !cluster.followed(backend.id, wish.is_offline()).await {
-        return Err(Refused::because("a worker has not followed yet; SHOW BACKENDS tells when it has"));
+        return Err(Refused::because("a worker has not applied this yet; SHOW BACKENDS shows when it has"));
     }
     Ok(())
 }

@@ -17,22 +17,22 @@ const PREFIX: &str = "delphinus_cache_";
 pub(super) const GAUGES: &[Gauge] = &[
     Gauge {
         name: "delphinus_cache_max_bytes",
-        help: "What answers that are kept may take; 0: the cache is off.",
+        help: "The most memory for cached answers; 0: the cache is off.",
         of: Of::Process(|now| of_cache(now, |cache| cache.limits().max_bytes)),
     },
     Gauge {
         name: "delphinus_cache_max_entry_bytes",
-        help: "What one of them may take.",
+        help: "The most memory for one answer.",
         of: Of::Process(|now| of_cache(now, |cache| cache.limits().max_entry_bytes)),
     },
     Gauge {
         name: "delphinus_cache_bytes",
-        help: "What they take, those that are too old and have not been asked for again included.",
+        help: "The memory of the cached answers, with those that have expired and were not asked for again.",
         of: Of::Process(|now| of_cache(now, Cache::bytes)),
     },
     Gauge {
         name: "delphinus_cache_answers",
-        help: "How many there are.",
+        help: "The number of cached answers.",
         of: Of::Process(|now| of_cache(now, |cache| cache.len() as u64)),
     },
 ];
@@ -44,7 +44,7 @@ fn of_cache(now: &Now<'_>, read: fn(&Cache) -> u64) -> u64 {
 pub(crate) static CACHE: Source = Source {
     table: Table {
         name: "cache",
-        help: "Answers that are kept, and what came of asking for them, over all clusters and workers.",
+        help: "The cached answers, and the results of lookups, over all clusters and workers.",
         columns: &[
             Column::text("item", "What the number is."),
             Column::integer("value", "", "The number; its unit is in the item's name."),

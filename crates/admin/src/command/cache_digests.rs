@@ -16,55 +16,56 @@ use crate::users::AdminRole;
 pub(crate) static CACHE_DIGESTS: Source = Source {
     table: Table {
         name: "cache_digests",
-        help: "What came of keeping answers, by rule and digest, since the start; those that saved the most time first. 1,024 of them are \
-               counted by themselves, all others together.",
+        help: "What the cache has done since the start, by rule and digest; those that saved the most time first. \
+         1,024 of them have a row of their own, and one row has all others.",
         columns: &[
             Column::text("cluster", "The cluster."),
-            Column::text("rule", "The rule that wants them kept; NULL: a hint, or a setting of a session."),
+            Column::text("rule", "The rule that asks for caching; NULL: a hint, or a setting of a session."),
             Column::text("schema", "The schema that the sessions were in."),
             Column::text(
                 "digest",
                 "The hash of the text without literals; NULL: of all for which there was no room, or which have none.",
             ),
             Column::text("digest_text", "The text without literals; NULL where it was not kept."),
-            Column::integer("answers", "", "Answers that are kept."),
-            Column::integer("bytes", "bytes", "What they take."),
+            Column::integer("answers", "", "Answers in the cache."),
+            Column::integer("bytes", "bytes", "The memory of these answers."),
             Column::integer("hits", "", "Statements that were answered from the cache."),
             Column::integer(
                 "misses",
                 "",
-                "Statements that were not: there was no answer, or it was too old.",
+                "Statements that were not: there was no answer, or it had expired.",
             ),
             Column::integer("stale", "", "Of the hits, those by an answer past its soft TTL."),
             Column::integer(
                 "coalesced",
                 "",
-                "Of the misses, those that were answered when another session's question was.",
+                "Of the misses, those that waited for another session's answer to the same question.",
             ),
             Column::integer(
                 "behind",
                 "",
-                "Of the misses, those with an answer that may be older than what the session has written.",
+                "Of the misses, those with an answer that may lack the session's own writes.",
             ),
             Column::integer("inserts", "", "Answers that were kept."),
             Column::integer(
                 "unfit",
                 "",
-                "Answers that were not: errors, with warnings, too large, more than rows.",
+                "Answers that were not kept: errors, answers with warnings, too large ones, and those with more \
+                 than rows.",
             ),
             Column::integer("evictions", "", "Answers that made room for others."),
-            Column::integer("expiries", "", "Answers that were given back because they were too old."),
+            Column::integer("expiries", "", "Answers that were removed because they had expired."),
             Column::integer(
                 "invalidations",
                 "",
-                "Answers that were forgotten because of a write or CACHE FLUSH.",
+                "Answers that were removed because of a write or CACHE FLUSH.",
             ),
-            Column::integer("refreshes", "", "Answers that were asked for anew past their soft TTL."),
-            Column::integer("failed_refreshes", "", "The same, in vain."),
+            Column::integer("refreshes", "", "Answers that were refreshed past their soft TTL."),
+            Column::integer("failed_refreshes", "", "Refreshes that failed."),
             Column::integer(
                 "saved_us",
                 "us",
-                "The time that backends took for the answers when they were asked, once for each hit.",
+                "The time of backends that was saved: for each hit, the time that the backend took for the answer.",
             ),
         ],
         over: "",

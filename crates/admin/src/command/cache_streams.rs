@@ -36,25 +36,39 @@ pub struct CacheStreamRow {
 pub(crate) static CACHE_STREAMS: Source = Source {
     table: tables::Table {
         name: "cache_streams",
-        help: "What others write on a primary, as the log of a relay tells it to the cache (cache.invalidation = \"stream\").",
+        help: "The writes on a primary that do not pass through this proxy, as the cache reads them from a relay's \
+         log (cache.invalidation = \"stream\").",
         columns: &[
             Column::text("cluster", "The cluster."),
             Column::text("relay", "The relay whose log it reads."),
             Column::text(
                 "state",
-                "following; behind: more than max_lag_ms; broken: there is a gap. But for following, nothing is given from the cache.",
+                "following; behind: more than max_lag_ms; broken: there is a gap. The cache answers only while it \
+                 is following.",
             ),
             Column::integer(
                 "lag_ms",
                 "ms",
-                "All writes that were acknowledged before so long ago are noted; NULL: there is a gap.",
+                "How far the cache is behind: it knows all writes that were acknowledged before that; NULL: there \
+                 is a gap.",
             ),
             Column::integer("max_lag_ms", "ms", "cache.stream_max_lag_ms."),
-            Column::text("gtid_noted", "Transactions that are noted, or were there when it began."),
-            Column::integer("transactions", "", "Transactions that were noted since the start."),
-            Column::integer("unseen", "", "Of those, the ones that the primary has not shown to others yet."),
-            Column::integer("eras", "", "How often it has begun anew, without a gap from then on."),
-            Column::text("error", "Why there is a gap, or what is wrong; NULL: nothing is."),
+            Column::text(
+                "gtid_noted",
+                "Transactions that the cache knows, or that were there when the stream began.",
+            ),
+            Column::integer("transactions", "", "Transactions that the cache has read since the start."),
+            Column::integer(
+                "unseen",
+                "",
+                "Of those, the ones that other sessions on the primary cannot see yet.",
+            ),
+            Column::integer(
+                "eras",
+                "",
+                "How often the stream has begun anew after a gap, the first time included.",
+            ),
+            Column::text("error", "Why there is a gap, or what is wrong; NULL: all is well."),
         ],
         over: "",
     },

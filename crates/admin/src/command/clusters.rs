@@ -14,12 +14,12 @@ use crate::users::AdminRole;
 pub(crate) static CLUSTERS: Source = Source {
     table: Table {
         name: "clusters",
-        help: "The clusters, and who gets to which.",
+        help: "The clusters, and which clients get to each.",
         columns: &[
             Column::text("name", "Its name."),
             Column::text(
                 "is_default",
-                "YES for the one of all clients that nothing else chooses a cluster for.",
+                "YES for the default: clients get to it when nothing else chooses a cluster.",
             ),
             Column::text("primary", "The backend that takes writes; NULL: none does."),
             Column::text("version", "The version that clients are told."),

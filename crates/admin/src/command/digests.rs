@@ -32,7 +32,7 @@ const SCHEMA: Column = Column::text(
     "The schema that the sessions were in; NULL: in none, or in one of those for which there was no room.",
 );
 const USER: Column = Column::text("user", "The user; NULL: of all users for which there was no room.");
-const BACKEND: Column = Column::text("backend", "The backend that had them; NULL: none, the proxy answered.");
+const BACKEND: Column = Column::text("backend", "The backend that ran them; NULL: the proxy answered.");
 
 /// What is counted, behind what it is counted by.
 const COUNTS: [Column; 21] = [
@@ -46,7 +46,7 @@ const COUNTS: [Column; 21] = [
     Column::integer("min_us", "us", "The shortest time."),
     Column::integer("avg_us", "us", "The average time."),
     Column::integer("max_us", "us", "The longest time."),
-    Column::integer("p50_us", "us", "Half of them took no longer, within 5 percent."),
+    Column::integer("p50_us", "us", "The median, within 5 percent."),
     Column::integer("p95_us", "us", "95 percent took no longer."),
     Column::integer("p99_us", "us", "99 percent took no longer."),
     Column::integer("p999_us", "us", "99.9 percent took no longer."),

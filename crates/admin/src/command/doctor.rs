@@ -11,8 +11,8 @@ use crate::users::AdminRole;
 pub(crate) static DOCTOR: Source = Source {
     table: Table {
         name: "doctor",
-        help: "What is wrong with the configuration that runs and with its servers, the worst first. To read it asks every server, and \
-               logs in to each as each user whose password the file has.",
+        help: "What is wrong with the running configuration and with its servers, the worst first. A SELECT of it \
+         asks every server, and logs in to each as each user whose password the file has.",
         columns: &[
             Column::text(
                 "severity",
@@ -21,8 +21,8 @@ pub(crate) static DOCTOR: Source = Source {
             Column::text("check_name", "The check that has found it: docs/doctor.md."),
             Column::text("object", "What it is about."),
             Column::text("found", "What was found."),
-            Column::text("why", "What comes of it."),
-            Column::text("fix", "A command or a line of the configuration that mends it."),
+            Column::text("why", "What its consequences are."),
+            Column::text("fix", "A command or a line of the configuration that fixes it."),
         ],
         over: "",
     },

@@ -11,7 +11,7 @@ use crate::users::AdminRole;
 pub(crate) static FILTERS: Source = Source {
     table: tables::Table {
         name: "filters",
-        help: "The filters of each cluster, and what each has met.",
+        help: "The filters of each cluster, and how many statements each has matched.",
         columns: &[
             Column::text("name", "Its name."),
             Column::text("statement", "What it is about, in the words of the configuration."),

@@ -12,9 +12,9 @@ pub(crate) static COMMANDS_TABLE: Source = Source {
         name: "commands",
         help: "The commands of this listener.",
         columns: &[
-            Column::text("command", "What it begins with."),
+            Column::text("command", "Its first words."),
             Column::text("arguments", "What follows."),
-            Column::text("role", "The role that it takes."),
+            Column::text("role", "The role that it needs."),
             Column::text("help", "What it does."),
         ],
         over: "",

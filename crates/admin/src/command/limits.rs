@@ -14,23 +14,27 @@ use crate::users::AdminRole;
 pub(crate) static LIMITS: Source = Source {
     table: tables::Table {
         name: "limits",
-        help: "The limits for clients of each cluster, and what has come of each.",
+        help: "The limits for clients of each cluster, and what each has done.",
         columns: &[
             Column::text("name", "Its name."),
-            Column::text("conditions", "Whom it is about; empty: every client."),
+            Column::text("conditions", "The clients that it is about; empty: every client."),
             Column::text("per", "What it counts by itself: all, user, schema, client or digest."),
-            Column::integer("statements_per_second", "statements/s", "Statements in a second."),
-            Column::integer("burst", "statements", "So many may come at once after a rest."),
-            Column::integer("concurrency", "statements", "Statements at the same time."),
-            Column::integer("max_rows", "rows", "Rows of one result."),
-            Column::integer("max_bytes", "bytes", "Bytes of the results of one statement."),
-            Column::integer("timeout_ms", "ms", "So long a statement runs."),
+            Column::integer("statements_per_second", "statements/s", "The most statements in a second."),
+            Column::integer(
+                "burst",
+                "statements",
+                "The most statements that may come at once after a pause.",
+            ),
+            Column::integer("concurrency", "statements", "The most statements at the same time."),
+            Column::integer("max_rows", "rows", "The most rows of one result."),
+            Column::integer("max_bytes", "bytes", "The most bytes of the results of one statement."),
+            Column::integer("timeout_ms", "ms", "The longest time that a statement may run."),
             Column::integer(
                 "idle_in_transaction_timeout_s",
                 "s",
-                "So long a session does nothing in a transaction.",
+                "The longest time that a session may be idle in a transaction.",
             ),
-            Column::integer("running", "", "Statements that run by it now, where it has a concurrency."),
+            Column::integer("running", "", "Statements that run under it now, where it has a concurrency."),
             Column::integer("waiting", "", "Statements that wait for it now."),
             Column::integer("waited", "", "Statements that have waited."),
             Column::integer(

@@ -15,7 +15,8 @@ use crate::users::AdminRole;
 pub(crate) static LOGS: Source = Source {
     table: Table {
         name: "logs",
-        help: "The logs of statements: what they write, and what has become of their entries since the start.",
+        help: "The logs of statements: what they write, and how many entries they wrote, dropped and lost since the \
+         start.",
         columns: &[
             Column::text("log", "slow_log: statements that take long; sql_log: all statements."),
             Column::text("state", "on; stopped: by LOG STOP; off: no file is set."),
@@ -29,11 +30,11 @@ pub(crate) static LOGS: Source = Source {
                 "flush",
                 "batch: what has come within 50 ms at once; line: each line by itself; fsync: what is written is on the disk before more is.",
             ),
-            Column::integer("min_duration_ms", "ms", "Statements that take at least so long are written."),
-            Column::integer("rate_limit", "statements", "One of so many of these is written."),
+            Column::integer("min_duration_ms", "ms", "Shorter statements are not written."),
+            Column::integer("rate_limit", "statements", "One in this many of these is written."),
             Column::text("literals", "shown: texts have their literals; masked: each literal is a ?."),
-            Column::integer("max_file_bytes", "bytes", "A file of this size is moved away; 0: it grows."),
-            Column::integer("keep_files", "files", "So many files that were moved away are kept."),
+            Column::integer("max_file_bytes", "bytes", "A file of this size is rotated; 0: it grows."),
+            Column::integer("keep_files", "files", "The number of rotated files that are kept."),
             Column::integer("written", "", "Lines (mysql: entries) that were written."),
             Column::integer(
                 "dropped",

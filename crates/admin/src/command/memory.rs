@@ -12,13 +12,17 @@ use crate::users::AdminRole;
 pub(super) const GAUGES: &[Gauge] = &[
     Gauge {
         name: "delphinus_memory_limit_bytes",
-        help: "What may be kept, in all: memory_limit.",
+        help: "The limit on all memory that is kept: memory_limit.",
         of: Of::Process(|now| now.console.parts.memory.limit()),
     },
-    Gauge { name: "delphinus_memory_bytes", help: "What is kept, bytes.", of: Of::Owner(Account::used_by) },
+    Gauge {
+        name: "delphinus_memory_bytes",
+        help: "The memory that is kept, bytes.",
+        of: Of::Owner(Account::used_by),
+    },
     Gauge {
         name: "delphinus_memory_refused_total",
-        help: "How often there was no room for something, in memory_limit or in the share of a session.",
+        help: "How often memory was refused, by memory_limit or by the share of a session.",
         of: Of::Owner(Account::refused),
     },
 ];
@@ -26,11 +30,11 @@ pub(super) const GAUGES: &[Gauge] = &[
 pub(crate) static MEMORY: Source = Source {
     table: Table {
         name: "memory",
-        help: "What is taken of memory_limit, by owner; docs/limits.md says what each keeps.",
+        help: "The memory in use under memory_limit, by owner; docs/limits.md says what each keeps.",
         columns: &[
-            Column::text("owner", "For what it is kept."),
-            Column::integer("bytes", "bytes", "What is kept at the moment."),
-            Column::integer("refused", "", "How often there was no room, since the start."),
+            Column::text("owner", "What the memory is for."),
+            Column::integer("bytes", "bytes", "The memory in use now."),
+            Column::integer("refused", "", "How often memory was refused since the start."),
             Column::integer("limit_bytes", "bytes", "memory_limit, which all owners share."),
         ],
         over: "",

@@ -173,7 +173,8 @@ pub(super) async fn pause(call: &Call<'_>) -> Result<Answer, Refused> {
         return Ok(answer(left));
     }
     Err(Refused::because(format!(
-        "paused, and {} transactions or statements are still open after {} s: SHOW SESSIONS tells whose they are, KILL ends them, RESUME \
+        "paused, and {} transactions or statements are still open after {} s: SHOW SESSIONS shows whose they are, \
+         KILL ends them, RESUME \
          ends the pause",
         left.open,
         limit.as_secs()
@@ -202,7 +203,7 @@ pub(super) async fn resume(call: &Call<'_>) -> Result<Answer, Refused> {
         follow((cluster.pauses.set)(after).await)?;
     }
     if lifted == 0 {
-        return Err(Refused::because("nothing is paused by these words; SHOW PAUSES has what is"));
+        return Err(Refused::because("no pause was begun with these words; SHOW PAUSES has those that were"));
     }
     Ok(Answer::Done)
 }
@@ -217,7 +218,7 @@ fn follow(have_followed: bool) -> Result<(), Refused> {
         return Ok(());
     }
     Err(Refused::because(
-        "a worker is busy, and has not followed yet; it will. SHOW PAUSES has what is paused",
+        "a worker is busy, and has not applied this yet; it will. SHOW PAUSES has what is paused",
     ))
 }
 

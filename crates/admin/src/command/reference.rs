@@ -9,7 +9,7 @@ use crate::source::catalog;
 
 const HEAD: &str = "# Commands of the admin listener
 
-<!-- Made by `cargo xtask docs`. Change the text in crates/admin/src/command.rs. -->
+<!-- Made by `cargo xtask docs`. Change the text in crates/admin/src/command/rows.rs. -->
 
 How to turn the admin listener on, and what to do with it: [admin.md](../admin.md). Commands end with their line or with a
 semicolon; capitals do not count. `LIKE` takes `%` and `_`.

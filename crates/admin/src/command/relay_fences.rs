@@ -16,7 +16,7 @@ pub struct RelayFenceRow {
     pub server_id: u32,
     /// Where servers reach it; `None`: its section does not say so.
     pub reported: Option<String>,
-    /// Grows with each cut, each word that ends one, and each change of source.
+    /// Grows with each cut, each end of a cut, and each change of source.
     pub epoch: u64,
     /// Who has cut it off: operator or move; `None`: it is not.
     pub cut_by: Option<&'static str>,
@@ -41,7 +41,8 @@ pub struct RelayFenceRow {
 pub(crate) static FENCES: Source = Source {
     table: tables::Table {
         name: "relay_fences",
-        help: "Whom each replication relay acknowledges, and what it has: what proxies in other processes ask that count on it. See docs/relay.md.",
+        help: "The source that each replication relay acknowledges to, and the transactions that it has. Proxies in \
+         other processes that rely on the relay ask for this. See docs/relay.md.",
         columns: &[
             Column::text("name", "The relay."),
             Column::integer("server_id", "", "Its server_id."),
@@ -49,18 +50,21 @@ pub(crate) static FENCES: Source = Source {
             Column::integer(
                 "epoch",
                 "",
-                "Grows with each cut, each word that ends one, and each change of source.",
+                "Grows with each cut, each end of a cut, and each change of source.",
             ),
-            Column::text("cut_by", "operator or move: who has cut it off from its source; NULL: it is not."),
-            Column::integer("on_disk", "", "1: the disk has what is said here of cuts."),
+            Column::text(
+                "cut_by",
+                "operator or move: who has cut it off from its source; NULL: it is not cut off.",
+            ),
+            Column::integer("on_disk", "", "1: what is said here of cuts is on disk."),
             Column::text(
                 "acknowledges_to",
                 "The source that may be acknowledged: its uuid (MariaDB: server-ID); NULL: none yet.",
             ),
-            Column::text("refused", "Those that may not any more, with commas between them."),
+            Column::text("refused", "The sources that may no longer be acknowledged, separated by commas."),
             Column::text(
                 "follows",
-                "The server that it follows, or looks for; NULL: nobody has named one yet.",
+                "The server that it follows, or looks for; NULL: none has been named yet.",
             ),
             Column::text("follows_address", "Where that one is."),
             Column::text(
@@ -69,7 +73,7 @@ pub(crate) static FENCES: Source = Source {
             ),
             Column::text("state", "stopped, connecting, receiving, retrying, failed or cut."),
             Column::integer("acknowledging", "", "1: the source waits for its acknowledgements (semi-sync)."),
-            Column::text("gtid_executed", "All transactions that it has had."),
+            Column::text("gtid_executed", "All transactions that it has, or has had in purged files."),
         ],
         over: "",
     },

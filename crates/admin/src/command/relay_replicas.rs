@@ -17,7 +17,7 @@ pub struct RelayReplicaRow {
     pub id: u32,
     /// The relay's user.
     pub user: String,
-    /// Where it comes from.
+    /// Where it connects from.
     pub host: String,
     /// Its `server_id`.
     pub server_id: u32,
@@ -45,7 +45,7 @@ pub struct RelayReplicaRow {
     pub sent_bytes: u64,
     /// Events that it was sent.
     pub sent_events: u64,
-    /// How long it is connected.
+    /// How long it has been connected.
     pub connected: Duration,
 }
 
@@ -70,7 +70,7 @@ pub(crate) static REPLICAS: Source = Source {
             Column::text("relay", "The relay."),
             Column::integer("id", "", "The connection's number."),
             Column::text("user", "The relay's user that it has logged in as."),
-            Column::text("host", "Where it comes from."),
+            Column::text("host", "Where it connects from."),
             Column::integer("server_id", "", "Its server_id."),
             Column::text("server_uuid", "Its server_uuid; NULL: it has none (MariaDB)."),
             Column::text("reports", "Its report_host and report_port; NULL: it has not said so."),
@@ -78,7 +78,7 @@ pub(crate) static REPLICAS: Source = Source {
             Column::text("compression", "zlib, zstd or uncompressed, as the replica has asked for it."),
             Column::text("state", "waiting: it was sent everything. sending: it is behind."),
             Column::text("file", "The file that it is in."),
-            Column::integer("position", "bytes", "Up to where it was sent that file."),
+            Column::integer("position", "bytes", "The position up to which it was sent that file."),
             Column::integer("behind_bytes", "bytes", "What of the log it was not sent yet."),
             Column::integer(
                 "delay_s",
@@ -86,8 +86,8 @@ pub(crate) static REPLICAS: Source = Source {
                 "How old the last event is that it was sent; 0: it was sent everything.",
             ),
             Column::integer("sent_bytes", "bytes", "Events that it was sent on this connection."),
-            Column::integer("sent_events", "", "How many these are."),
-            Column::integer("connected_s", "s", "How long it is connected."),
+            Column::integer("sent_events", "", "The number of these events."),
+            Column::integer("connected_s", "s", "How long it has been connected."),
         ],
         over: "",
     },

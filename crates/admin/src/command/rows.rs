@@ -15,8 +15,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         "name",
         "The servers behind the proxy: role, state and since when, why they are down, and the connections to them. States: \
          unknown, up, down; draining and maintenance after SET BACKEND .. OFFLINE, with and without open connections. \
-         max_connections is what the pool uses at most, reserved_connections what of it is kept for users with connection_admin; \
-         warning: the server gives less than is configured.",
+         max_connections is the most that the pool uses, and reserved_connections is the part of it for users with \
+         connection_admin. A warning says that the server allows fewer than are configured.",
         &backends::BACKENDS,
     ),
     look(
@@ -29,8 +29,9 @@ pub(crate) const COMMANDS: &[Command] = &[
     look(
         &["SHOW SESSIONS", "SHOW PROCESSLIST", "SHOW FULL PROCESSLIST"],
         "user",
-        "The clients: id (as their CONNECTION_ID() and KILL have it), where they run what, why they are pinned. `waiting` is \
-         a command that has no backend connection yet. Statements have no literals; of idle sessions none is kept.",
+        "The clients: their id (as in CONNECTION_ID() and KILL), what they run and where, and why they are pinned. \
+         `waiting`: the command has no backend connection yet. Statements have no literals. Idle sessions have no \
+         statement.",
         &sessions::SESSIONS,
     ),
     look(
@@ -46,7 +47,7 @@ pub(crate) const COMMANDS: &[Command] = &[
          clients that wait; and the limits, which are those of the backend over all workers.",
         &pools::POOLS,
     ),
-    look(&["SHOW MEMORY"], "owner", "What memory is kept for whom, against memory_limit.", &memory::MEMORY),
+    look(&["SHOW MEMORY"], "owner", "The memory in use by owner, and memory_limit.", &memory::MEMORY),
     look(
         &["SHOW WAITERS"],
         "user",
@@ -100,7 +101,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         ..look(
             &["SHOW RELAY FENCES"],
             "name",
-            "Whom each relay acknowledges, who has cut it off, and what it has: what proxies in other processes ask.",
+            "The source that each relay acknowledges to, who has cut it off, and the transactions that it has: for \
+             proxies in other processes.",
             &relay_fences::FENCES,
         )
     },
@@ -109,10 +111,10 @@ pub(crate) const COMMANDS: &[Command] = &[
         "{START name [ADMIT 'uuid'] | STOP name | CUT name [BY MOVE EPOCH n] | TURN name TO 'server' AT 'address' IDENTITY 'uuid' EPOCH n | PURGE name TO 'file' | ROTATE name}",
         "START: the relay receives, or tries again at once; after CUT it takes any source that was not cut off, and the one with this uuid \
          (MariaDB: 'server-ID') in any case. STOP: it stops receiving. CUT: it cuts its source off for good: the answer comes when that is on \
-         disk, and no acknowledgement leaves after it, also not after a restart. BY MOVE is what a proxy says that moves the role of primary and is another \
-         process: the next move ends that cut. TURN: it follows the server at this address, also after a restart, and acknowledges to it; 'uuid' as for START. With \
-         EPOCH nothing is done if the relay is in another one (SHOW RELAY FENCES). PURGE: it removes all files before this one that no replica \
-         reads. ROTATE: it has its source begin a new log file (FLUSH BINARY LOGS; its user needs RELOAD there), waits until that has come, and \
+         disk, and no acknowledgement leaves after it, also not after a restart. BY MOVE is for a proxy in another process that moves the \
+         primary's role: the next move ends that cut. TURN: it follows the server at this address, also after a restart, and acknowledges \
+         to it; 'uuid' as for START. With EPOCH, nothing happens if the relay is in another epoch (SHOW RELAY FENCES). PURGE: it removes \
+         all files before this one that no replica reads. ROTATE: it has its source begin a new log file (FLUSH BINARY LOGS; its user needs RELOAD there), waits until that has come, and \
          says which file is closed now.",
         Run::Asking(|call| Box::pin(relays::relay(call))),
     ),
@@ -128,20 +130,21 @@ pub(crate) const COMMANDS: &[Command] = &[
     look(
         &["SHOW CACHE"],
         "item",
-        "Answers that are kept: how many and how large, and what came of asking for them, over all workers.",
+        "The cached answers: how many and how large, and the results of lookups, over all workers.",
         &cache::CACHE,
     ),
     look(
         &["SHOW CACHE DIGESTS"],
         "digest_text",
-        "What came of keeping answers, by rule and digest: hits, misses, stale answers, questions that waited for each other's answer, and the \
-         time that backends were saved.",
+        "What the cache has done, by rule and digest: hits, misses, stale answers, statements that waited for \
+         another session's answer, and the time of backends that was saved.",
         &cache_digests::CACHE_DIGESTS,
     ),
     look(
         &["SHOW CACHE STREAMS"],
         "cluster",
-        "How far the cache knows what others write on each cluster (cache.invalidation = \"stream\"): its lag, and why there is a gap.",
+        "How far the cache knows the writes on each cluster that do not pass through this proxy (cache.invalidation \
+         = \"stream\"): its lag, and why there is a gap.",
         &cache_streams::CACHE_STREAMS,
     ),
     look(
@@ -155,22 +158,24 @@ pub(crate) const COMMANDS: &[Command] = &[
     look(
         &["ACTIVITY STATUS", "SHOW ACTIVITY STATUS"],
         "state",
-        "Whether it is stored what sessions do, and what has become of it. What they did is in the tables activity, activity_minutes and activity_hours.",
+        "Whether the activity of sessions is stored, and how many samples were stored, dropped and lost. The \
+         samples are in the tables activity, activity_minutes and activity_hours.",
         &activity::STORAGE,
     ),
     look(
         &["LOG STATUS", "SHOW LOGS"],
         "log",
-        "The logs of statements: whether they are written, where, and what has become of their entries.",
+        "The logs of statements: whether they are written, where, and how many entries were written, dropped and lost.",
         &logs::LOGS,
     ),
     look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
         "variable_name",
-        "What is so at the moment, and everything that is counted since the start, over all workers; what is about a cluster has its name (`cluster`).",
+        "The current values, and all counters since the start, over all workers. Those of a cluster have its name \
+         (`cluster`).",
         &status::STATUS,
     ),
-    look(&["SHOW VERSION"], "item", "Version, process and age of the proxy.", &settings::VERSION),
+    look(&["SHOW VERSION"], "item", "The version, process and uptime of the proxy.", &settings::VERSION),
     look(
         &["SHOW LISTENERS"],
         "name",
@@ -221,7 +226,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     ask(
         &["SHOW CREATE TABLE", "SHOW CREATE VIEW"],
         "table",
-        "How SQLite has the table; for a view: what it is made of.",
+        "The definition of the table in SQLite; of a view: its query.",
         Run::Now(describe::show_create),
     ),
     ask(
@@ -254,7 +259,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         ..look(
             &["SHOW AUDIT"],
             "user",
-            "What operators have changed, and what they were refused for want of a role, without secrets.",
+            "The operators' changes, and the commands that were refused because the operator lacks the role, \
+             without secrets.",
             &audit::AUDIT,
         )
     },
@@ -264,9 +270,9 @@ pub(crate) const COMMANDS: &[Command] = &[
     operate(
         &["KILL"],
         "[CONNECTION | QUERY] {id | [USER name] [HOST host] [DIGEST hash] [OLDER seconds]}",
-        "Ends a session, or only the statement that it runs, also on the backend. The id is that of SHOW SESSIONS. Or all \
-         sessions (statements) of a user, of a host, that run a statement with a digest of SHOW DIGESTS, or that have been in \
-         their state for so many seconds; the answer has how many.",
+        "Ends a session, or only the statement that it runs, also on the backend. The id is that of SHOW SESSIONS. \
+         Without an id: ends all sessions (or statements) of a user, of a host, that run a statement with a digest \
+         of SHOW DIGESTS, or that have been in their state for that many seconds. The answer has their number.",
         Run::Now(kill::kill),
     ),
     operate(
@@ -299,7 +305,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     operate(
         &["RESUME"],
         "[CLUSTER name] [USER name]",
-        "Ends the pause that PAUSE with the same words has begun; without words: all. Statements go on in the order in which they came.",
+        "Ends the pause that PAUSE began with the same words. Without words: ends all pauses. Statements go on in \
+         the order in which they came.",
         Run::Asking(|call| Box::pin(pause::resume(call))),
     ),
     switchover::SWITCHOVER,
@@ -379,33 +386,34 @@ pub(crate) const COMMANDS: &[Command] = &[
     operate(
         &["CACHE FLUSH", "CLEAR CACHE", "PURGE CACHE", "PROXYSQL FLUSH QUERY CACHE"],
         "[SCHEMA name | TABLE name | DIGEST digest | RULE name]",
-        "Forgets all answers that are kept, or those of statements that name a table of this schema, or this table (with or without its \
-         schema), those of a digest, or those that a rule wants kept. Names are those in the statements: a view is not looked into.",
+        "Removes all cached answers, or those of statements that name a table of this schema, or this table (with \
+         or without its schema), those of a digest, or those of a rule. Names are those in the statements: a view \
+         is not looked into.",
         Run::Now(cache_digests::flush),
     ),
     operate(
         &["LOG STOP"],
         "[slow_log | sql_log]",
-        "Writes nothing into the slow log, the log of all statements, or both, until LOG START. What is set stays.",
+        "Stops the slow log, the log of all statements, or both, until LOG START. Their options stay.",
         Run::Now(logs::stop),
     ),
     operate(
         &["LOG START"],
         "[slow_log | sql_log]",
-        "Writes the slow log, the log of all statements, or both again, and opens their files anew.",
+        "Starts the slow log, the log of all statements, or both again, and reopens their files.",
         Run::Now(logs::start),
     ),
     operate(
         &["SNAPSHOT NOW", "SNAPSHOT"],
         "",
-        "Keeps what is counted by now, beside the snapshot of each hour. The answer is its number; the tables snapshots, snapshot_counters and \
-         snapshot_statements have them.",
+        "Takes a snapshot of all counters now, beside the one of each hour. The answer is its number. The tables \
+         snapshots, snapshot_counters and snapshot_statements have the snapshots.",
         Run::Asking(|call| Box::pin(snapshots::take(call))),
     ),
     operate(
         &["RESET DIGESTS"],
         "",
-        "Counts of statements by digest begin anew. What is counted since the start goes on.",
+        "Resets the counts of statements by digest. The counters since the start go on.",
         Run::Now(digests::reset),
     ),
     look_for_clients(
@@ -418,14 +426,14 @@ pub(crate) const COMMANDS: &[Command] = &[
         &["SET"],
         "section.option = value | NAMES ... | @@variable = ...",
         "Operators change an option of the running configuration with its path, such as routing.read_balance; DEFAULT is what holds where \
-         nothing is written. What clients set of their own session is taken and without effect.",
+         nothing is written. What clients set for their own session is accepted and has no effect.",
         Run::Asking(|call| Box::pin(set::set(call))),
     )
     .beyond(Beyond { role: AdminRole::Admin, what: "section.option = value", are_these: set::is_option }),
     client(
         &["USE", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"],
         "...",
-        "Taken and without effect.",
+        "Accepted, and has no effect.",
         Run::Now(|_| Ok(Answer::Done)),
     ),
 ];

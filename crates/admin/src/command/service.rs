@@ -45,7 +45,7 @@ pub(super) async fn reconnect(call: &Call<'_>) -> Result<Answer, Refused> {
 async fn retire(cluster: &ClusterView, which: &Retiring) -> Result<u32, Refused> {
     let mut count = 0;
     for worker in &cluster.workers {
-        let late = || Refused::because("a worker has not answered; write it again");
+        let late = || Refused::because("a worker has not answered; run the command again");
         count += worker.retire(which.clone(), PATIENCE).await.ok_or_else(late)?;
     }
     Ok(count)

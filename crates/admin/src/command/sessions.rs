@@ -21,7 +21,7 @@ pub(crate) static SESSIONS: Source = Source {
         name: "sessions",
         help: "The clients that have logged in.",
         columns: &[
-            Column::integer("id", "", "Its id, as its CONNECTION_ID() and KILL have it."),
+            Column::integer("id", "", "Its id, as in CONNECTION_ID() and KILL."),
             Column::text("user", "Its user."),
             Column::text("host", "Where the client comes from."),
             Column::text("db", "The schema that it is in."),
@@ -29,7 +29,7 @@ pub(crate) static SESSIONS: Source = Source {
                 "state",
                 "query: a statement runs on a backend; waiting: a command has no backend connection yet; paused: it waits for RESUME; sleep.",
             ),
-            Column::integer("time_s", "s", "Since its last command began."),
+            Column::integer("time_s", "s", "The time since its last command began."),
             Column::text("backend", "Where its statement runs, or the backend that it is pinned to."),
             Column::integer("backend_thread_id", "", "The connection there, while a statement runs."),
             Column::text("pinned", "The oldest reason why it keeps its connection; the table pins has all."),

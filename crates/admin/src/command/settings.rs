@@ -14,7 +14,7 @@ use crate::users::AdminRole;
 pub(crate) static VERSION: Source = Source {
     table: tables::Table {
         name: "version",
-        help: "Version, process and age of the proxy.",
+        help: "The version, process and uptime of the proxy.",
         columns: &[Column::text("item", "What it is."), Column::text("value", "Its value.")],
         over: "",
     },
@@ -47,7 +47,7 @@ pub(crate) static LISTENERS: Source = Source {
             Column::text("address", "Address and port, or the path of a socket."),
             Column::text("tls", "disabled, optional or required."),
             Column::text("serves", "clients, operators or programs."),
-            Column::text("cluster", "The cluster that its clients get to, whoever they are."),
+            Column::text("cluster", "The cluster that all of its clients get to."),
         ],
         over: "",
     },
@@ -68,7 +68,7 @@ pub(crate) static USERS: Source = Source {
         columns: &[
             Column::text("name", "The name."),
             Column::text("role", "client; viewer, operator or admin for operators."),
-            Column::text("authentication", "What a password is compared with."),
+            Column::text("authentication", "What a password is checked against."),
             Column::text("default_schema", "The schema of clients that name none."),
             Column::integer("connections", "", "Sessions at the moment."),
             Column::integer("max_connections", "", "Most of these at the same time; NULL: no limit."),

@@ -33,11 +33,8 @@ pub(crate) static SNAPSHOTS: Source = Source {
             SNAPSHOT,
             TAKEN,
             Column::integer("unix_s", "s", "The same, in seconds since 1970."),
-            Column::text(
-                "started_at",
-                "When the proxy was started whose counters these are: they began at 0 there.",
-            ),
-            Column::text("operator", "Who has asked for it; NULL: it was time."),
+            Column::text("started_at", "When the proxy was started. Its counters were 0 then."),
+            Column::text("operator", "The operator who asked for it; NULL: it was taken on schedule."),
             Column::integer(
                 "resets",
                 "",

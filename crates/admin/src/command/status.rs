@@ -228,7 +228,7 @@ impl Gauge {
 pub(crate) static STATUS: Source = Source {
     table: Table {
         name: "status",
-        help: "What is so at the moment, and everything that is counted since the start, over all workers.",
+        help: "The current values, and all counters since the start, over all workers.",
         columns: &[
             Column::text("variable_name", "The name, with its labels: docs/reference/status.md."),
             Column::integer("value", "", "The number; its unit is in the name."),

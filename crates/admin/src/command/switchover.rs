@@ -29,7 +29,8 @@ pub(crate) static SWITCHOVERS: Source = Source {
             Column::text("to_backend", "The backend that takes it; NULL: it is not chosen yet."),
             Column::text(
                 "requested_by",
-                "Who has wanted it; auto_failover: the proxy itself; an earlier actor: a killed proxy has begun it.",
+                "Who asked for it; auto_failover: the proxy itself; an earlier actor: a proxy that was killed has \
+                 begun it.",
             ),
             Column::text(
                 "state",
@@ -40,12 +41,12 @@ pub(crate) static SWITCHOVERS: Source = Source {
             Column::integer(
                 "at_ms",
                 "ms",
-                "When the step began, since the begin of the move; NULL: none was done.",
+                "The time from the move's begin to the step's; NULL: no step was done.",
             ),
             Column::text("backend", "Where it was done; NULL: in the proxy."),
             Column::text("step", "What was done."),
             Column::integer("took_ms", "ms", "How long it took."),
-            Column::text("result", "What came of it."),
+            Column::text("result", "Its result."),
         ],
         over: "",
     },
@@ -73,7 +74,8 @@ pub(super) const CHECK: Command = Command {
 pub(super) const SWITCHOVER: Command = change(
     &["SWITCHOVER"],
     "[CLUSTER name] [TO backend]",
-    "Moves the primary's role to another backend, or to whoever fits best. New transactions wait meanwhile; open ones have \
+    "Moves the primary's role to another backend, or to the one that fits best. New transactions wait meanwhile; \
+     open ones have \
      cluster.failover.transaction_wait_ms, then they get error 1213. The old primary becomes a replica. If a step fails, all is \
      undone as long as the new primary takes no writes. The answer is the time line.",
     Run::Asking(|call| Box::pin(switch_over(call))),

@@ -478,7 +478,7 @@ fn wrong_texts_are_told_what_to_write() {
         ("PAUSE CLUSTER x", 1105, "there is no cluster 'x'; there are main, by port"),
         ("PAUSE USER nobody", 1105, "there is no user 'nobody'"),
         ("RESUME WAIT 1", 1064, "write RESUME [CLUSTER name] [USER name]"),
-        ("RESUME CLUSTER main", 1105, "nothing is paused by these words"),
+        ("RESUME CLUSTER main", 1105, "no pause was begun with these words"),
         ("RECONNECT x", 1064, "write RECONNECT [BACKEND name | USER name]"),
         ("RECONNECT BACKEND x", 1105, "there is no backend 'x'"),
         ("SET BACKENDS db1 OFFLINE", 1064, "did you mean SET BACKEND?"),

@@ -110,7 +110,11 @@ pub(crate) static VIPS: Source = Source {
             Column::text("wanted", "The member that should have it; NULL: none can."),
             Column::text("state", "On this host: elsewhere, here, leaving or failed."),
             Column::integer("state_s", "s", "For how long."),
-            Column::integer("left_ms", "ms", "So long this host keeps it without another word of the store."),
+            Column::integer(
+                "left_ms",
+                "ms",
+                "How long this host keeps it without another answer of the store.",
+            ),
             Column::integer("epoch", "", "Grows each time that it is taken."),
             Column::text("error", "What went wrong last."),
         ],
@@ -165,7 +169,7 @@ pub struct VipCheckRow {
     pub vip: String,
     /// The address, if it is about one.
     pub address: Option<IpAddr>,
-    /// What was looked at.
+    /// What was checked.
     pub check: &'static str,
     /// It is as it has to be.
     pub is_ok: bool,
@@ -181,12 +185,12 @@ pub type VipChecking<'a> = Pin<Box<dyn Future<Output = Vec<VipCheckRow>> + 'a>>;
 pub(crate) static CHECKS: Source = Source {
     table: tables::Table {
         name: "vip_checks",
-        help: "Whether the virtual IPs can work on this host. To read it takes up to a second for each address.",
+        help: "Whether the virtual IPs can work on this host. A SELECT of it takes up to a second for each address.",
         columns: &[
             Column::text("vip", "The virtual IP; lease: the store."),
             Column::text("address", "The address; NULL: it is not about one."),
-            Column::text("check_name", "What was looked at."),
-            Column::integer("ok", "", "1: it is as it has to be."),
+            Column::text("check_name", "What was checked."),
+            Column::integer("ok", "", "1: it is as it should be."),
             Column::text("result", "What was found."),
             Column::text("advice", "What to do; NULL: nothing."),
         ],

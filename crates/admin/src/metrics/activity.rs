@@ -20,7 +20,7 @@ pub(super) static METRICS: [Measured; 2] = [
     gauge(
         "delphinus_activity_storage_bytes",
         &[],
-        "What the files of activity and snapshots take.",
+        "The size of the files of activity and snapshots.",
         |reading| vec![Point::whole([""; 0], reading.console.parts.history.counts().bytes)],
     ),
 ];

@@ -14,19 +14,20 @@ pub(super) static METRICS: [Measured; 4] = [
     gauge(
         "delphinus_cache_stream_following",
         &["cluster"],
-        "1 while answers are kept and given by what the stream of writes tells, 0 while it has a gap or is too far behind.",
+        "1 while the cache follows the stream of writes and answers, 0 while the stream has a gap or is too far \
+         behind.",
         |reading| each(reading, |one| Some(Value::Whole((one.state == "following").into()))),
     ),
     gauge(
         "delphinus_cache_stream_lag_seconds",
         &["cluster"],
-        "All writes that the primary acknowledged before so long ago are known to the cache; missing while there is a gap.",
+        "How far the cache is behind the writes that the primary has acknowledged; missing while there is a gap.",
         |reading| each(reading, |one| Some(Value::Real(one.lag?.as_secs_f64()))),
     ),
     counter(
         "delphinus_cache_stream_transactions_total",
         &["cluster"],
-        "Transactions that the stream of writes has told the cache.",
+        "Transactions that the cache has read from the stream of writes.",
         |reading| each(reading, |one| Some(Value::Whole(one.noted))),
     ),
     counter(

@@ -11,7 +11,8 @@ pub(super) static METRICS: [Measured; 3] = [
     gauge(
         "delphinus_pool_connections",
         &[CLUSTER, BACKEND, "state"],
-        "Connections to the backend: idle, held for the session that used them last, or in use. Missing while a worker does not tell.",
+        "Connections to the backend: idle, held for the session that used them last, or in use. Missing while a \
+         worker does not answer.",
         |reading| {
             let states = |sum: &Census| {
                 let free = sum.idle.saturating_sub(sum.held);
@@ -28,7 +29,7 @@ pub(super) static METRICS: [Measured; 3] = [
     gauge(
         "delphinus_pool_waiting",
         &[CLUSTER, BACKEND],
-        "Clients that wait for a connection to the backend. Missing while a worker does not tell.",
+        "Clients that wait for a connection to the backend. Missing while a worker does not answer.",
         |reading| {
             let points = sums(reading).into_iter();
             points.map(|(labels, sum)| Point::whole(labels, sum.waiting.into())).collect()
@@ -37,7 +38,7 @@ pub(super) static METRICS: [Measured; 3] = [
     gauge(
         "delphinus_workers_silent",
         &[CLUSTER],
-        "Workers that have not told in time what their pools have.",
+        "Workers that have not reported their pools in time.",
         |reading| {
             let clusters = reading.console.clusters().zip(&reading.pools);
             let silent = |told: &Vec<Option<_>>| told.iter().filter(|one| one.is_none()).count() as u64;

@@ -23,14 +23,20 @@ pub(super) static METRICS: [Measured; 7] = [
     gauge("process_resident_memory_bytes", &[], "Memory of the process that is in RAM.", |_| {
         plain(memory("VmRSS:"))
     }),
-    gauge("process_virtual_memory_bytes", &[], "Addresses that the process has.", |_| {
+    gauge("process_virtual_memory_bytes", &[], "Virtual memory of the process.", |_| {
         plain(memory("VmSize:"))
     }),
     // Where core files are forbidden, only root may look.
     gauge("process_open_fds", &[], "Open file descriptors.", |_| {
         plain(fs::read_dir("/proc/self/fd").ok().map(|open| open.count() as u64))
     }),
-    gauge("process_max_fds", &[], "Most of them.", |_| plain(getrlimit(Resource::Nofile).current)),
+    gauge(
+        "process_max_fds",
+        &[],
+        "The most file descriptors that the process may have \
+     open.",
+        |_| plain(getrlimit(Resource::Nofile).current),
+    ),
 ];
 
 /// No labels.

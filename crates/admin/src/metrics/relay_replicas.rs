@@ -69,7 +69,7 @@ pub(super) static METRICS: [Measured; 7] = [
     gauge(
         "delphinus_relay_replica_position_bytes",
         &LABELS,
-        "Up to where the replica was sent the file that it is in.",
+        "The position up to which the replica was sent the file that it is in.",
         |reading| each(reading, |replica| Value::Whole(replica.position)),
     ),
     counter(

@@ -58,7 +58,7 @@ pub(super) static METRICS: [Measured; 14] = [
     gauge(
         "delphinus_relay_source_silence_seconds",
         &["relay"],
-        "Since the source was heard of, with heartbeats.",
+        "The time since the source last sent something, heartbeats included.",
         |reading| each(reading, |relay| Some(Value::Real(relay.silence?.as_secs_f64()))),
     ),
     counter(

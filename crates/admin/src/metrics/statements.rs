@@ -24,7 +24,8 @@ pub(super) static METRICS: [Measured; 6] = [
     counter(
         "delphinus_statements_total",
         LABELS,
-        "Statements (queries and executions of prepared statements) by the backend that had them; (proxy): none, the proxy answered.",
+        "Statements (queries and executions of prepared statements) by the backend that ran them; (proxy): the \
+         proxy answered.",
         |reading| one(reading, |sum| sum.totals.count),
     ),
     counter(

@@ -11,7 +11,7 @@ pub(super) static METRICS: [Measured; 2] = [
     gauge(
         "delphinus_vip_state",
         &["vip", "state"],
-        "1 for how the virtual IP stands on this host, 0 for all other states.",
+        "1 for the state of the virtual IP on this host, 0 for all other states.",
         |reading| {
             let mut points = Vec::new();
             for vip in reading.console.parts.proxy.vips() {

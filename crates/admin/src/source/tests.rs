@@ -74,7 +74,7 @@ fn wrong_statements_are_told_what_is_wrong() {
         ("SELECT * FROM backend", 1146, "SHOW TABLES"),
         ("SELECT nme FROM backends", 1054, "DESCRIBE"),
         ("SELECT * FROM backends WHERE", 1064, "SQLite's dialect"),
-        ("WITH x AS (SELECT 1) DELETE FROM backends", 1142, "only read"),
+        ("WITH x AS (SELECT 1) DELETE FROM backends", 1142, "read-only here"),
         ("SELECT @@nothing", 1193, "Unknown system variable"),
         ("SELECT name FROM users WHERE name = ?", 1210, "1 parameters"),
         ("DESCRIBE nothing", 1146, "SHOW TABLES"),

@@ -197,7 +197,7 @@ fn wrong_filters_and_limits() {
             d.toml:4:1: allow has an item: "10.0.0.0/33" is not usable; write networks like "10.0.0.0/8" or "fd00::/8", prefixes like "10.1.*", IP addresses, "unix" or "*"
             d.toml:5:1: deny has an item: "localhost" is not usable; write networks like "10.0.0.0/8" or "fd00::/8", prefixes like "10.1.*", IP addresses, "unix" or "*"
             d.toml:9:1: deny has an item: "10" is not usable; write networks like "10.0.0.0/8" or "fd00::/8", prefixes like "10.1.*", IP addresses, "unix" or "*"
-            d.toml:16:1: the filter is about nothing; write statement = ["write_without_where"], or others of the reference
+            d.toml:16:1: the filter matches no statement; write statement = ["write_without_where"], or others of the reference
             d.toml:19:1: statement has an item: "delete" is not known; write a list in brackets, each item "write_without_where", "sleep", "multi_statements", "load_data", "into_outfile", "ddl", "set_global" or "account"
             d.toml:20:1: action = "refuse" is not known; write "off", "log" or "reject"
             d.toml:23:1: unseen = "off" is not known; write "allow", "log" or "reject"
@@ -206,7 +206,7 @@ fn wrong_filters_and_limits() {
             d.toml:29:1: burst without statements_per_second; write statements_per_second, or remove burst
             d.toml:30:1: concurrency = 0 is out of range; write a whole number from 1 to 1000000
             d.toml:32:1: per = "digests" is not known; write "digest" (known: "all", "user", "schema", "client" or "digest")
-            d.toml:33:1: digest has an item "xyz" that is none; write 16 hexadecimal digits
+            d.toml:33:1: digest has an item "xyz" that is not a digest; write 16 hexadecimal digits
             d.toml:37:1: idle_in_transaction_timeout_s beside schema or digest; write it in a limit by user or client: no statement runs while a session is idle
         "#]],
     );
@@ -233,9 +233,9 @@ fn wrong_rules() {
             d.toml:25:1: name "a" is there twice; write another name, or remove one of the two
             d.toml:26:1: no backend is in the group "report"; write groups = [..] in a [[cluster.backend]]
             d.toml:29:1: group beside target; remove one of them
-            d.toml:31:1: match_digest is no regular expression: unclosed group; write one in the syntax of Rust's regex crate
-            d.toml:32:1: match_pattern is no regular expression: Compiled regex exceeds size limit of 1048576 bytes.; write one in the syntax of Rust's regex crate
-            d.toml:33:1: digest has an item "12" that is none; write 16 hexadecimal digits
+            d.toml:31:1: match_digest is not a regular expression: unclosed group; write one in the syntax of Rust's regex crate
+            d.toml:32:1: match_pattern is not a regular expression: Compiled regex exceeds size limit of 1048576 bytes.; write one in the syntax of Rust's regex crate
+            d.toml:33:1: digest has an item "12" that is not a digest; write 16 hexadecimal digits
             d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, consistency, cache_ttl_ms, replace_pattern, multiplex = false, mirror_group, log or log_only
             d.toml:38:1: class has an item: "selects" is not known; write "select" (known: "read", "write", "select", "insert", "replace", "update", "delete", "load_data", "call", "set", "show", "explain", "create_table", "drop_table", "alter_table", "other_ddl", "lock_tables", "flush", "kill", "account", "multi" or "unknown")
             d.toml:39:1: client has an item: "10.0.0.0/33" is not usable; write a number from 0 to 32 after the slash
@@ -335,7 +335,7 @@ fn relays_of_a_failover_can_acknowledge() {
         /etc/delphinus/d.toml:16:1: 'r' is a [[relay]] of this file and a remote_relay; give one of the two another name, or remove it
         /etc/delphinus/d.toml:17:1: user is missing in [[cluster.failover.remote_relay]]; write user = and text in quotes
         /etc/delphinus/d.toml:17:1: the user "o" of remote_relay 'r' has no password; write password_file, password_env or password ("" for a user without a password)
-        /etc/delphinus/d.toml:18:1: remote_relay 'r' is on another machine, and whom to trust there is not said; write tls_ca = "/path/to/ca.pem", too
+        /etc/delphinus/d.toml:18:1: remote_relay 'r' is on another machine, and nothing says which certificate to trust there; write tls_ca = "/path/to/ca.pem", too
     "#]]
     .assert_eq(&(told.join("\n") + "\n"));
 }
@@ -382,7 +382,7 @@ fn wrong_values() {
             d.toml:14:1: unknown key "adress" in [[listener]]; write "address"
             d.toml:17:1: address = "localhost:6446" is not usable; a listener needs an IP address, not a name: write "127.0.0.1:6446", or "0.0.0.0:6446" for all interfaces
             d.toml:18:1: tls is true or false; write "disabled", "optional" or "required"
-            d.toml:22:1: socket_mode means nothing for 127.0.0.1:6447; remove it, or write address = "unix:/path"
+            d.toml:22:1: socket_mode has no effect for 127.0.0.1:6447; remove it, or write address = "unix:/path"
             d.toml:23:1: tls_cert without tls_key; write tls_key, too
             d.toml:27:1: socket_mode = "rwx" is not usable; write octal permission bits in quotes, "0770"
             d.toml:28:1: tls_cert is set, but tls is "disabled", as it is for a Unix socket; remove tls_cert, or write tls = "optional"
@@ -423,7 +423,7 @@ fn wrong_relations() {
             d.toml:41:1: password_file secrets/two-lines holds more than one line; write the path of a file that holds the password and nothing else
             d.toml:45:1: environment variable EMPTY is empty; set it to the password, or write password = "" for a user without one
             d.toml:49:1: password_hash has 9 characters after the *, not 40 hex digits; write "*" and 40 hex digits, as mysql.user has it
-            d.toml:53:1: password_hash is no hash of mysql_native_password or caching_sha2_password; write "*" and 40 hex digits, or "$A$005$..." (70 characters), or the latter in hex after "0x"
+            d.toml:53:1: password_hash is not a hash of mysql_native_password or caching_sha2_password; write "*" and 40 hex digits, or "$A$005$..." (70 characters), or the latter in hex after "0x"
             d.toml:61:1: tls = "verify_ca" needs the certificates of the authorities; write tls_ca = "/path/to/ca.pem", too
             d.toml:64:1: name "db1" is there twice; write another name, or remove one of the two
             d.toml:66:1: a second primary beside db1; write role = "replica" in all but one [[cluster.backend]]
@@ -572,7 +572,7 @@ fn bad_authentication() {
         d.toml:11:1: auth = "server" is not known; write "backend" (known: "backend")
         d.toml:13:1: the two passwords of user "kinds" are not of the same kind; write both as passwords, or both as hashes of the same plugin
         d.toml:22:1: user "two" has both secondary_password and secondary_password_env; keep one of them
-        d.toml:27:1: authentication_plugin = "client_ed25519" cannot be checked with what is known of user "signer"; remove it, or write the password itself (password_file, password_env or password)
+        d.toml:27:1: authentication_plugin = "client_ed25519" does not work with the password option of user "signer"; remove it, or write the password itself (password_file, password_env or password)
         d.toml:32:1: secondary_password_hash has 2 characters after the *, not 40 hex digits; write "*" and 40 hex digits, as mysql.user has it
         d.toml:36:1: max_verifiers = 0 is out of range; write a whole number from 1 to 1000000
         d.toml:37:1: caching_sha2_password_private_key_path missing.pem cannot be read: no such file; write the path of a file that the proxy may read
@@ -589,7 +589,7 @@ fn wrong_lists() {
             d.toml:3:1: compression_algorithms is empty, so no client could connect; write ["uncompressed"] for no compression
             d.toml:4:1: proxy_protocol_networks has an item: "10.0.0.0/33" is not usable; write a number from 0 to 32 after the slash
             d.toml:7:1: compression_algorithms is text; write a list in brackets, each item "uncompressed", "zlib" or "zstd"
-            d.toml:8:1: proxy_protocol_networks means nothing for unix:/run/x.sock; remove it: clients of a Unix socket have no IP address
+            d.toml:8:1: proxy_protocol_networks has no effect for unix:/run/x.sock; remove it: clients of a Unix socket have no IP address
             d.toml:11:1: protocol_compression_algorithms has an item: "lz4" is not known; write a list in brackets, each item "uncompressed", "zlib" or "zstd"
             d.toml:12:1: proxy_protocol_networks has an item: "lb1" is not usable; write networks like "10.0.0.0/8" or "fd00::/8", or single IP addresses
             d.toml:21:1: compression = "zstd", but MariaDB servers cannot do that; write "zlib" or "uncompressed"
@@ -606,7 +606,7 @@ fn wrong_limits() {
         include_str!("../../tests/data/bad-limits.toml"),
         &expect![[r#"
         d.toml:3:1: reserved_connections = 20 leaves nothing of max_connections = 20 to others; write less than 20, or a larger max_connections
-        d.toml:3:1: reserved_connections, but no user may take what is reserved; write connection_admin = true in a [[user]], or remove it
+        d.toml:3:1: reserved_connections is set, but no user has connection_admin; write connection_admin = true in a [[user]], or remove it
         d.toml:4:1: max_user_connections = 21 is above max_connections = 20, and so never reached; write at most 20, or remove it
         d.toml:5:1: max_connections_per_address = 0 is out of range; write a whole number from 1 to 1000000
         d.toml:13:1: the users' min_backend_connections are 13, and a backend has 2; write smaller ones, or a larger max_connections
@@ -614,7 +614,7 @@ fn wrong_limits() {
         d.toml:19:1: min_backend_connections without the password of user "hashed"; write the password itself (password_file, password_env or password), or remove it
         d.toml:20:1: multiplex is text; write true or false
         d.toml:27:1: max_connections = 2 is all reserved: [pool] reserved_connections = 2; write more than 2
-        d.toml:39:1: reserved_connections, but no user may take what is reserved; write connection_admin = true in a [[user]], or remove it
+        d.toml:39:1: reserved_connections is set, but no user has connection_admin; write connection_admin = true in a [[user]], or remove it
     "#]],
     );
 }
@@ -642,14 +642,14 @@ fn bad_admin() {
         &expect![[r#"
         d.toml:19:1: addresses: 0.0.0.0:6448 can be reached from other machines; write 127.0.0.1, or tls = "required"
         d.toml:19:1: addresses has 127.0.0.1:6447 twice; remove one of the two
-        d.toml:20:1: socket_mode means nothing without a Unix socket among the addresses; remove it, or add "unix:/path" to addresses
+        d.toml:20:1: socket_mode has no effect without a Unix socket among the addresses; remove it, or add "unix:/path" to addresses
         d.toml:21:1: tls_key without tls_cert; write tls_cert, too
         d.toml:22:1: max_connections = 0 is out of range; write a whole number from 1 to 1000
         d.toml:24:1: operator "none" has no password; write password_file, password_env or password ("" for a user without a password)
         d.toml:29:1: operator "empty" has an empty password; write a password
         d.toml:30:1: role = "write" is not known; write "viewer", "operator" or "admin"
         d.toml:33:1: name "empty" is there twice; write another name, or remove one of the two
-        d.toml:34:1: password_hash is no hash of mysql_native_password or caching_sha2_password; write "*" and 40 hex digits, or "$A$005$..." (70 characters), or the latter in hex after "0x"
+        d.toml:34:1: password_hash is not a hash of mysql_native_password or caching_sha2_password; write "*" and 40 hex digits, or "$A$005$..." (70 characters), or the latter in hex after "0x"
     "#]],
     );
     let text =

@@ -12,8 +12,8 @@ section! {
     /// operator. It works with `topology = "read_only"` (GTIDs on all servers) and "group_replication". Without `user` the proxy
     /// follows roles that others move. See docs/switchover.md.
     pub(crate) struct FailoverSection = "[cluster.failover]" at "cluster.failover" with "remote_relay" {
-        /// User as whom the proxy acts on all backends. It needs more rights than the monitor; `SWITCHOVER CHECK` says which are
-        /// missing.
+        /// User with which the proxy acts on all backends. It needs more rights than the monitor; `SWITCHOVER CHECK` says
+        /// which are missing.
         user: Option<String> = unset("the proxy does not move roles"), "", Hot;
         /// Password as it is. "" is a user without a password.
         password: Option<Secret> = unset("another password option"), "", Hot;
@@ -41,23 +41,24 @@ section! {
         /// follow this cluster, have semi_sync = true, and a `[[relay.user]]` of the name of `replication_user`, with its password. Those in
         /// other processes are named here, too, and have a `[[cluster.failover.remote_relay]]` each. See docs/relay.md.
         relays: Vec<String> = is(vec![]), "", Hot;
-        /// A primary that does not answer for so long, and that its replicas have lost, is lost.
+        /// A primary is lost when it has not answered for this time and its replicas have lost it, too.
         detect_ms: u64 = is(3_000), "ms", Hot, in 100..=3_600_000;
-        /// After a failover the proxy does nothing by itself for so long, so that roles do not move to and fro. `FAILOVER` always
-        /// acts.
+        /// After a failover the proxy moves no role by itself for this time, so that roles do not move back and forth.
+        /// `FAILOVER` always acts.
         pause_s: u64 = is(3_600), "s", Hot, in 0..=604_800;
-        /// Open transactions may go on for so long when a switchover begins. After that they get error 1213.
+        /// When a switchover begins, open transactions have this time to end. After that they get error 1213.
         transaction_wait_ms: u64 = is(5_000), "ms", Hot, in 0..=3_600_000;
-        /// A candidate may take so long to apply what it has not applied yet.
+        /// Time limit for a candidate to apply what it has not applied yet.
         catch_up_ms: u64 = is(10_000), "ms", Hot, in 100..=3_600_000;
-        /// Replicas that acknowledge (semi-sync) may take so long to come to the new primary. Without them a switchover is undone.
+        /// Time limit for replicas that acknowledge (semi-sync) to connect to the new primary. Without them a switchover is
+        /// undone.
         acker_wait_ms: u64 = is(5_000), "ms", Hot, in 100..=3_600_000;
-        /// One step on a server may take so long, and a step that fails is tried again for so long.
+        /// Time limit for one step on a server. A step that fails is tried again for this time.
         step_timeout_ms: u64 = is(10_000), "ms", Hot, in 100..=3_600_000;
         /// Folder with programs that are run around each move: `before-move`, which refuses the move by any exit code but 0, and
         /// `after-move`. Only the configuration file can name it. See docs/switchover.md.
         hook_folder: Option<PathBuf> = unset("no programs are run"), "", Restart;
-        /// A program of `hook_folder` is killed after so long, and has failed then. A move waits for it.
+        /// The proxy kills a program of `hook_folder` after this time, and counts it as failed. A move waits for it.
         hook_timeout_ms: u64 = is(10_000), "ms", Hot, in 100..=600_000;
         /// Names of backends that take the role first, the best first.
         prefer: Vec<String> = is(vec![]), "", Hot;
@@ -74,7 +75,7 @@ section! {
         name: String = required(), "", Hot;
         /// The admin listener of its process: `relay1.example:6447`, or `unix:/run/delphinus/admin.sock`.
         address: BackendAddress = required(), "", Hot;
-        /// Operator there as whom the proxy logs in. It needs the role "operator".
+        /// Operator there with whose name the proxy logs in. It needs the role "operator".
         user: String = required(), "", Hot;
         /// Its password as it is.
         password: Option<Secret> = unset("another password option"), "", Hot;

@@ -37,8 +37,8 @@ section! {
         max_connections: u32 = is(64), "connections", Hot, in 1..=10_000;
         /// The largest body of a request.
         max_body_bytes: u64 = is(262_144), "bytes", Hot, in 1_024..=16_777_216;
-        /// So long a request may take to come, and an answer to be taken; a connection that asks nothing for so long is closed. What
-        /// a statement may take itself is the same as on the admin listener.
+        /// Time limit for a request to arrive, and for its answer to be taken. A connection that asks nothing for this time
+        /// is closed. The statement itself has the same limit as on the admin listener.
         timeout_ms: u64 = is(30_000), "ms", Hot, in 100..=3_600_000;
     }
 }

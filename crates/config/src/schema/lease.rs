@@ -7,8 +7,8 @@ use crate::secret::Secret;
 use crate::word::{LeaseStore, OnStoreLoss};
 
 section! {
-    /// Where several Delphinus processes agree which of them has a virtual IP, and which acts. A process that the store has not heard
-    /// of for `ttl_s` has lost everything that it held. See docs/ha.md.
+    /// Where several Delphinus processes agree which of them has a virtual IP, and which acts. A process that the store has
+    /// not heard from for `ttl_s` has lost everything that it held. See docs/ha.md.
     pub(crate) struct LeaseSection = "[lease]" at "lease" {
         /// "etcd": an etcd cluster, version 3.4 or later. "group": the servers of the first cluster themselves, which have to be a group
         /// with one primary (`topology = "group_replication"`); while it has none nothing can be renewed. "local": this process alone
@@ -39,9 +39,10 @@ section! {
         /// The backend that runs on this host, by its name: what virtual IPs of the roles "primary" and "replica" go by. A file with
         /// this option needs no listener and no user: the process is an agent then.
         local_backend: Option<String> = unset("none of them"), "", Hot;
-        /// The store gives what a process holds to others when it has not heard of it for so long.
+        /// When the store has not heard from a process for this time, it gives what that process holds to others.
         ttl_s: u64 = is(6), "s", Hot, in 3..=3_600;
-        /// A process ends so much earlier what it holds. The kernel looks at lifetimes of addresses once a second: less is not safe.
+        /// A process gives up what it holds this much earlier. The kernel looks at lifetimes of addresses once a second:
+        /// less is not safe.
         margin_ms: u64 = is(1_250), "ms", Hot, in 1_250..=60_000;
         /// What becomes of virtual IPs when the store does not answer. "release": each goes when its lease ends. "failsafe": it stays, as
         /// long as every other member that the store has listed promises over its HTTP door (`[http]`) to take nothing over. If one
@@ -57,7 +58,7 @@ section! {
         failsafe_token_file: Option<PathBuf> = unset("another token option"), "", Hot;
         /// Authorities that the doors' certificates come from, PEM. An address with `https` needs it.
         failsafe_ca: Option<PathBuf> = unset("none"), "", Hot;
-        /// A virtual IP is taken from a process that can have it only for one that has been fit for so long.
+        /// A virtual IP is taken from a process that can have it only for one that has been fit for this time.
         rebalance_after_ms: u64 = is(10_000), "ms", Hot, in 0..=3_600_000;
     }
 }

@@ -15,8 +15,8 @@ section! {
         group: String = required(), "", Hot;
         /// Where it is reached: `db9.example:3306`, `[fd00::1]:3306` or `unix:/run/mysqld/mysqld.sock`.
         address: BackendAddress = required(), "", Hot;
-        /// Connections to it at the same time, over all workers and users. So many copies run there at once. Each of several
-        /// clusters may have so many.
+        /// Connections to it at the same time, over all workers and users. It is also the number of copies that run there
+        /// at once. Each of several clusters may have as many.
         max_connections: u32 = is(10), "connections", Hot, in 1..=100_000;
         /// The proxy gives up a copy that has no answer in this time. The wait for a connection counts.
         timeout_ms: u64 = is(10_000), "ms", Hot, in 1..=3_600_000;

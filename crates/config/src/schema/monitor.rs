@@ -19,22 +19,23 @@ section! {
         /// File that holds the password and nothing else; one line end after it is dropped. Relative paths
         /// start at the directory of the configuration file.
         password_file: Option<PathBuf> = unset("another password option"), "", Hot;
-        /// The proxy looks up the names of backends so often, give or take a tenth. 0: it looks up a name for each new
+        /// How often the proxy looks up the names of backends, give or take a tenth. 0: it looks up a name for each new
         /// connection, and finds a server that has taken another's place only when connections end.
         dns_interval_ms: u64 = is(5_000), "ms", Hot, in 0..=3_600_000;
-        /// The proxy reads the stored routines, triggers and views of the primary so often, because no server reports some of
-        /// what they do to their session. The monitor's user needs the right to read them (MySQL: SHOW_ROUTINE, MariaDB: SELECT
-        /// on `mysql.proc`). Without the right, a session that runs one keeps its connection. The proxy knows changes that pass
-        /// through it at once. 0: it reads nothing, and loses an advisory lock that a routine takes; where writes end kept answers
-        /// (`cache.invalidation`), 0 stands for 60000. A change needs a restart: sessions rely on what was read.
+        /// How often the proxy reads the stored routines, triggers and views of the primary. It reads them because no
+        /// server reports all that they do to their session. The monitor's user needs the right to read them (MySQL:
+        /// SHOW_ROUTINE, MariaDB: SELECT on `mysql.proc`). Without the right, a session that runs one keeps its connection.
+        /// The proxy knows changes that pass through it at once. 0: it reads nothing, and loses an advisory lock that a
+        /// routine takes; where writes end kept answers (`cache.invalidation`), 0 stands for 60000. A change needs a
+        /// restart: sessions rely on what was read.
         stored_code_interval_ms: u64 = is(60_000), "ms", Restart, in 0..=86_400_000;
         /// Time between two probes of a backend.
         interval_ms: u64 = is(1_000), "ms", Hot, in 10..=3_600_000;
-        /// A probe may take so long, with connect and login. A longer one has failed.
+        /// Time limit for a probe, with connect and login. A longer one has failed.
         timeout_ms: u64 = is(1_000), "ms", Hot, in 10..=3_600_000;
-        /// A backend is down after so many failed probes one after another.
+        /// A backend is down after this number of failed probes one after another.
         fall: u32 = is(2), "probes", Hot, in 1..=100;
-        /// A backend is up again after so many successful probes one after another.
+        /// A backend is up again after this number of successful probes one after another.
         rise: u32 = is(2), "probes", Hot, in 1..=100;
         /// While no primary can be used, time between two probes of a backend that may be the next one.
         failover_interval_ms: u64 = is(100), "ms", Hot, in 10..=3_600_000;
@@ -61,7 +62,7 @@ section! {
         /// A replica that comes back and is gone again within this time flaps. The next time it comes back, it gets no reads
         /// for a while.
         flap_window_ms: u64 = is(60_000), "ms", Hot, in 0..=86_400_000;
-        /// A replica that flaps gets no reads for so long the first time, and twice as long each further time. 0: it gets reads
+        /// A replica that flaps gets no reads for this time at first, and twice as long each further time. 0: it gets reads
         /// at once.
         flap_backoff_ms: u64 = is(2_000), "ms", Hot, in 0..=3_600_000;
         /// The longest time that such a replica gets no reads.
@@ -75,7 +76,7 @@ section! {
         /// found has the options of the first `[[cluster.backend]]` of its cluster. See docs/health.md. A change needs a
         /// restart: the places for them are made at the start.
         discovery: Discovery = is(Discovery::Auto), "", Restart;
-        /// With `discovery = "replicas"`, the monitor asks the primary for its replicas so often.
+        /// With `discovery = "replicas"`, how often the monitor asks the primary for its replicas.
         discovery_interval_ms: u64 = is(10_000), "ms", Hot, in 100..=3_600_000;
         /// Servers that can be found in one cluster from start to end. A server that has left keeps its place. A change needs a
         /// restart: the places are made at the start.

@@ -24,7 +24,7 @@ section! {
         scheduling: Scheduling = is(Scheduling::Batch), "", Restart;
         /// Client connections at the same time, over all listeners. One more gets error 1040.
         max_connections: u32 = is(10_000), "connections", Hot, in 1..=1_000_000;
-        /// So many of `max_connections` are only for users with `connection_admin`.
+        /// The part of `max_connections` that only users with `connection_admin` may use.
         reserved_connections: Option<u32> = unset("5, or half of max_connections if that is less, where a user has connection_admin; else 0"), "connections", Hot, in 0..=1000;
         /// Connections at the same time of each user that has no `max_connections` in `[[user]]`. One more gets error 1203.
         /// Users with `connection_admin` have no such limit.
@@ -36,9 +36,10 @@ section! {
         /// Clients from these networks can connect while the proxy is OFFLINE (`SET PROXY OFFLINE`). Such are load balancers
         /// that check the proxy, or a host for tests.
         offline_exempt_networks: Vec<Network> = is(vec![]), "", Hot;
-        /// A client has so long for its login, with TLS.
+        /// Time limit for a client's login, with TLS.
         connect_timeout_ms: u64 = is(10_000), "ms", Hot, in 1..=3_600_000;
-        /// After SIGTERM, running commands and open transactions have so long to end; then the proxy closes their connections.
+        /// After SIGTERM, running commands and open transactions have this time to end; then the proxy closes their
+        /// connections.
         shutdown_timeout_ms: u64 = is(30_000), "ms", Hot, in 0..=3_600_000;
         /// The system may write core files of the proxy, and debuggers of its own system user may look into it. Core files hold
         /// passwords. A change needs a restart: what was forbidden at the start stays so.
@@ -66,7 +67,7 @@ section! {
         /// `delphinus_memory_refused_total` counts that. The process takes some more for itself, and about 16 KiB for each
         /// client. See docs/limits.md.
         memory_limit: Option<u64> = unset("a quarter of the machine's memory, or of the cgroup's limit"), "bytes", Hot, in 33_554_432..=17_592_186_044_416;
-        /// The proxy disconnects a client that has sent no command for so long.
+        /// The proxy disconnects a client that has sent no command for this time.
         wait_timeout_s: u64 = is(28_800), "s", Hot, in 1..=31_536_000;
         /// When a client goes away, the proxy ends its statement on the server (KILL QUERY) within two seconds, and the
         /// transaction is rolled back. A client that only closes its sending side counts as gone. `false`: the statement runs

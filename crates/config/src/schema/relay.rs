@@ -22,7 +22,7 @@ section! {
         /// The cluster whose primary it follows. Not together with `source`. How the primary is reached is what its
         /// [[cluster.backend]] says.
         cluster: Option<String> = unset("the first cluster, where there is no `source`"), "", Restart;
-        /// As whom it logs in there. The user needs REPLICATION SLAVE (MySQL: REPLICATION SLAVE and nothing else).
+        /// User with which it logs in there. It needs REPLICATION SLAVE (MySQL: REPLICATION SLAVE and nothing else).
         source_user: String = required(), "", Restart;
         /// Its password as it is.
         source_password: Option<Secret> = unset("another password option"), "", Restart;
@@ -55,34 +55,35 @@ section! {
         semi_sync: bool = is(true), "", Restart;
         /// Without files it begins with the oldest log file that the source has. false: with the one that the source is writing.
         from_oldest_file: bool = is(true), "", Restart;
-        /// How often an idle source says that it is there. After three times, and `timeout_ms`, without a word the relay connects
-        /// anew.
+        /// How often an idle source sends a heartbeat. After three of these intervals and `timeout_ms` without a word the
+        /// relay reconnects.
         heartbeat_ms: u64 = is(10_000), "ms", Restart, in 100..=3_600_000;
         /// Between attempts to connect.
         retry_ms: u64 = is(1_000), "ms", Restart, in 10..=3_600_000;
         /// How long connecting, logging in and each question may take.
         timeout_ms: u64 = is(10_000), "ms", Restart, in 100..=3_600_000;
-        /// It begins to receive by itself. false: after `RELAY START`.
+        /// It begins to receive by itself. false: only after `RELAY START`.
         start: bool = is(true), "", Restart;
         /// A closed file is removed when its last byte is older than this, as by MySQL's `binlog_expire_logs_seconds`. 0: age alone
         /// removes none. See docs/relay.md for what holds a file back.
         expire_logs_s: u64 = is(0), "s", Restart, in 0..=4_294_967_295;
         /// The oldest files are removed while all of them together are larger. 0: size alone removes none.
         max_size_mb: u64 = is(0), "MiB", Restart, in 0..=1_073_741_824;
-        /// A closed file is removed as soon as so many replicas have it and none that is waited for lacks it. 0: that alone removes
-        /// none.
+        /// A closed file is removed as soon as this number of replicas has it and no replica that is waited for lacks it.
+        /// 0: that alone removes none.
         purge_after_replicas: u32 = is(0), "replicas", Restart, in 0..=10_000;
         /// No file is removed that a replica lacks which was connected within this time. Replicas that are connected are always
         /// waited for. Only `RELAY PURGE` waits for none.
         keep_for_replicas_s: u64 = is(86_400), "s", Restart, in 0..=31_536_000;
-        /// A replica counts as having a file when it was sent all of it so long ago, or has connected anew behind it. It may
+        /// A replica counts as having a file when it was sent all of it this long ago, or has reconnected behind it. It may
         /// throw its relay log away when it restarts, and asks then again for what it has not applied.
         replica_margin_s: u64 = is(3_600), "s", Restart, in 0..=31_536_000;
         /// A program and its first arguments, for example `["/usr/local/bin/keep-binlog", "--to", "vault"]`. It is run without a
         /// shell for each closed file, oldest first, with the file's path as last argument. A file that it has not taken (exit
         /// status 0) stays.
         archive_command: Vec<String> = is(vec![]), "", Restart;
-        /// A program of `archive_command` is killed after so long, and has failed then. It is tried again, after 1 s to 5 minutes.
+        /// The relay kills a program of `archive_command` after this time, and counts it as failed. It is tried again,
+        /// after 1 s to 5 minutes.
         archive_timeout_s: u64 = is(600), "s", Restart, in 1..=86_400;
         /// Where replicas connect, for example `["0.0.0.0:3306"]`. Empty: none can.
         addresses: Vec<ListenAddress> = is(vec![]), "", Restart;

@@ -30,16 +30,17 @@ section! {
         /// it has written, and never older data than it has read before. "global": everything that was committed; all reads go
         /// to the primary.
         consistency: Option<Consistency> = unset("\"session\" where the primary tells GTIDs, else \"eventual\""), "", Hot;
-        /// A read waits so long on a replica for the writes that its session must see, when no replica is known to have them.
-        /// Then it goes to the primary. 0: it goes there at once.
+        /// How long a read waits on a replica for the writes that its session must see, when no replica is known to have
+        /// them. Then it goes to the primary. 0: it goes there at once.
         consistency_timeout_ms: u64 = is(100), "ms", Hot, in 0..=60_000, aka "causal_reads_timeout";
-        /// A statement that needs the primary waits so long while there is none, or while it cannot be reached. Then it gets
-        /// error 9102. Sessions stay connected. 0: it does not wait.
+        /// How long a statement that needs the primary waits while there is none, or while it cannot be reached. Then it
+        /// gets error 9102. Sessions stay connected. 0: it does not wait.
         failover_wait_ms: u64 = is(10_000), "ms", Hot, in 0..=600_000;
-        /// So many statements wait at the same time for a primary, or for the end of a PAUSE. One more gets error 9102 at once.
+        /// The number of statements that may wait at the same time for a primary, or for the end of a PAUSE. One more gets
+        /// error 9102 at once.
         failover_wait_queue: u32 = is(10_000), "statements", Hot, in 0..=10_000_000;
-        /// A statement waits so long while operators have paused its cluster or its user (PAUSE on the admin listener). Then it
-        /// gets error 9102, and has not run. Sessions stay connected.
+        /// How long a statement waits while operators have paused its cluster or its user (PAUSE on the admin listener).
+        /// Then it gets error 9102, and has not run. Sessions stay connected.
         pause_timeout_ms: u64 = is(120_000), "ms", Hot, in 0..=86_400_000;
         /// The error of a transaction whose backend was lost before its commit. "deadlock": 1213 (40001), which programs know
         /// to try again. "lost_connection": 9103. The session goes on in both cases.

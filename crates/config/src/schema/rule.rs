@@ -41,14 +41,14 @@ section! {
         reject: Option<String> = unset("it is not refused"), "", Hot, aka "error_msg";
         /// Action: the statement waits before it runs.
         delay_ms: u64 = is(0), "ms", Hot, in 0..=60_000;
-        /// Action: the proxy ends the statement (KILL QUERY) when it has run for so long.
+        /// Action: the proxy ends the statement (KILL QUERY) when it has run for this time.
         timeout_ms: Option<u64> = unset("no limit"), "ms", Hot, in 1..=86_400_000;
         /// Action: how old the data of reads may be: see `routing.consistency`. A hint and a setting of the session are
         /// stronger.
         consistency: Option<Consistency> = unset("as without the rule"), "", Hot;
-        /// Action: the proxy keeps the answer to a read for so long, and gives it to sessions that ask the same. A session does
-        /// not get an answer that lacks its own writes, unless consistency = "eventual". A hint and a setting of the session
-        /// are stronger. See docs/cache.md.
+        /// Action: the proxy keeps the answer to a read for this time, and gives it to sessions that ask the same. A
+        /// session does not get an answer that lacks its own writes, unless consistency = "eventual". A hint and a setting
+        /// of the session are stronger. See docs/cache.md.
         cache_ttl_ms: Option<u64> = unset("it is not kept"), "ms", Hot, in 1..=86_400_000, aka "cache_ttl";
         /// With `cache_ttl_ms`: when to ask for an answer anew before it is too old. See `cache.soft_ttl_pct`.
         cache_soft_ttl_pct: Option<u32> = unset("cache.soft_ttl_pct"), "%", Hot, in 0..=99;

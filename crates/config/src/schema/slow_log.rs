@@ -13,9 +13,9 @@ section! {
         file: Option<PathBuf> = unset("there is no slow log"), "", Hot;
         /// "mysql": MySQL's slow log, which `pt-query-digest` reads. "json": one object for each line.
         format: SlowLogFormat = is(SlowLogFormat::Mysql), "", Hot;
-        /// Statements that take at least so long are written. 0: all are.
+        /// Statements that take at least this time are written. 0: all are.
         long_query_time_ms: u64 = is(1_000), "ms", Hot, in 0..=86_400_000;
-        /// One of so many of these is written, counted by each worker.
+        /// One in this many of these is written, counted by each worker.
         rate_limit: u64 = is(1), "statements", Hot, in 1..=1_000_000_000;
         /// Condition: the client's user is one of these.
         user: Vec<String> = is(vec![]), "", Hot, aka "username";
@@ -30,9 +30,9 @@ section! {
         flush: LogFlush = is(LogFlush::Batch), "", Hot;
         /// A file of this size is moved away to `file.1`, the one before to `file.2`, and so on. 0: it grows.
         max_file_bytes: u64 = is(1_073_741_824), "bytes", Hot, in 0..=1_099_511_627_776;
-        /// A file that was begun so long ago is moved away, too. 0: never for that.
+        /// A file of this age is rotated, too. 0: age does not count.
         max_file_age_s: u64 = is(0), "s", Hot, in 0..=31_536_000;
-        /// So many files that were moved away are kept.
+        /// The number of rotated files that are kept.
         keep_files: u32 = is(7), "files", Hot, in 0..=10_000;
     }
 }

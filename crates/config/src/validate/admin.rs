@@ -60,7 +60,7 @@ impl Check<'_, '_> {
         }
         let has_socket = written.addresses.iter().any(|one| matches!(one, ListenAddress::Unix(_)));
         if written.socket_mode.is_some() && !has_socket {
-            let what = "socket_mode means nothing without a Unix socket among the addresses";
+            let what = "socket_mode has no effect without a Unix socket among the addresses";
             self.mistakes.push(row.at("socket_mode"), what, "remove it, or add \"unix:/path\" to addresses");
         }
     }

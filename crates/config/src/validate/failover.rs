@@ -198,7 +198,8 @@ fn unfit(
         return Some((because(why), "write addresses with an IP address, or report_address, there"));
     }
     if !relay.users.iter().any(|known| known.name == user) {
-        let why = format!("it has no [[relay.user]] '{user}', as whom a server gets from it what it lacks");
+        let why =
+            format!("it has no [[relay.user]] '{user}', with which servers log in to fetch what they lack");
         return Some((because(&why), "write that user there, with the password of replication_user"));
     }
     None

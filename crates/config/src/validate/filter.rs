@@ -22,7 +22,7 @@ impl Check<'_, '_> {
         let written = &row.value;
         if written.statement.is_empty() {
             let instead = "write statement = [\"write_without_where\"], or others of the reference";
-            self.mistakes.push(row.at("statement"), "the filter is about nothing", instead);
+            self.mistakes.push(row.at("statement"), "the filter matches no statement", instead);
         }
         let usual = match written.action {
             FilterAction::Off => Unseen::Allow,

@@ -26,7 +26,7 @@ impl Check<'_, '_> {
         if let Some(name) = &written.local_backend
             && !clusters.iter().any(|cluster| cluster.backends.iter().any(|one| one.name == *name))
         {
-            let what = format!("local_backend = {name:?} is no backend");
+            let what = format!("local_backend = {name:?} is not a backend");
             self.mistakes.push(row.at("local_backend"), what, "write the name of a [[cluster.backend]]");
         }
         if let Some(member) = written.member.as_deref().filter(|member| !is_plain(member)) {
@@ -70,7 +70,7 @@ impl Check<'_, '_> {
             return None;
         };
         if !address.starts_with("http://") && !address.starts_with("https://") {
-            let what = format!("failsafe_address = {address:?} is no address");
+            let what = format!("failsafe_address = {address:?} is not an address");
             self.mistakes.push(row.at("failsafe_address"), what, "write it as \"https://10.0.0.1:6480\"");
         }
         if address.starts_with("https://") && written.failsafe_ca.is_none() {
@@ -207,7 +207,7 @@ impl Check<'_, '_> {
             );
         }
         for ip in written.addresses.iter().filter(|ip| ip.is_unspecified() || ip.is_multicast()) {
-            let what = format!("{ip} is no address of a host");
+            let what = format!("{ip} is not a host's address");
             self.mistakes.push(row.at("addresses"), what, "write an address that no host has");
         }
         if lease.is_some_and(|lease| lease.store.is_none()) {

@@ -41,7 +41,7 @@ impl Check<'_, '_> {
             self.mistakes.push(at, what, format!("write less than {max}, or a larger max_connections"));
         }
         if nobody {
-            let what = "reserved_connections, but no user may take what is reserved";
+            let what = "reserved_connections is set, but no user has connection_admin";
             self.mistakes.push(at, what, "write connection_admin = true in a [[user]], or remove it");
         }
     }

@@ -37,7 +37,7 @@ impl Check<'_, '_> {
         let written = &row.value;
         let is_unix = matches!(written.address, ListenAddress::Unix(_));
         if !is_unix && written.socket_mode.is_some() {
-            let what = format!("socket_mode means nothing for {}", written.address);
+            let what = format!("socket_mode has no effect for {}", written.address);
             self.mistakes.push(row.at("socket_mode"), what, "remove it, or write address = \"unix:/path\"");
         }
         let tls = written.tls.unwrap_or(if is_unix { ClientTls::Disabled } else { ClientTls::Optional });
@@ -79,7 +79,7 @@ impl Check<'_, '_> {
     fn proxy_protocol_networks(&mut self, row: &Written<ListenerSection>, is_unix: bool) -> Vec<Network> {
         let networks = row.value.proxy_protocol_networks.clone();
         if is_unix && !networks.is_empty() {
-            let what = format!("proxy_protocol_networks means nothing for {}", row.value.address);
+            let what = format!("proxy_protocol_networks has no effect for {}", row.value.address);
             self.mistakes.push(
                 row.at("proxy_protocol_networks"),
                 what,

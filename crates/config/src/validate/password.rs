@@ -197,7 +197,7 @@ fn read_hash(text: &str, option: &str) -> Result<Credential, Problem> {
         return Ok(Credential::CachingSha2Hash(stored));
     }
     Err(Problem {
-        what: format!("{option} is no hash of mysql_native_password or caching_sha2_password"),
+        what: format!("{option} is not a hash of mysql_native_password or caching_sha2_password"),
         instead: "write \"*\" and 40 hex digits, or \"$A$005$...\" (70 characters), or the latter in hex after \"0x\"",
     })
 }

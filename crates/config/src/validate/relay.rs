@@ -70,7 +70,7 @@ impl Check<'_, '_> {
             let digits: String = text.chars().filter(|c| *c != '-').collect();
             let uuid = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32);
             if uuid.is_none() {
-                let what = format!("uuid = {text:?} is no uuid");
+                let what = format!("uuid = {text:?} is not a uuid");
                 self.mistakes.push(
                     row.at("uuid"),
                     what,

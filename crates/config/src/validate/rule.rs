@@ -123,7 +123,7 @@ impl Check<'_, '_> {
         if let Err(error) = compiled {
             let error = error.to_string();
             let last = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            let what = format!("{field} is no regular expression: {last}");
+            let what = format!("{field} is not a regular expression: {last}");
             self.mistakes.push(row.at(field), what, "write one in the syntax of Rust's regex crate");
         }
     }
@@ -132,7 +132,7 @@ impl Check<'_, '_> {
     pub(super) fn digest<S>(&mut self, row: &Written<S>, digest: &str) -> Option<u64> {
         let number = (digest.len() == 16).then(|| u64::from_str_radix(digest, 16).ok()).flatten();
         if number.is_none() {
-            let what = format!("digest has an item {digest:?} that is none");
+            let what = format!("digest has an item {digest:?} that is not a digest");
             self.mistakes.push(row.at("digest"), what, "write 16 hexadecimal digits");
         }
         number

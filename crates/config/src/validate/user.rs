@@ -151,7 +151,7 @@ impl Check<'_, '_> {
         };
         if !fits {
             let what = format!(
-                "authentication_plugin = \"{plugin}\" cannot be checked with what is known of user {:?}",
+                "authentication_plugin = \"{plugin}\" does not work with the password option of user {:?}",
                 row.value.name
             );
             let instead = "remove it, or write the password itself (password_file, password_env or password)";

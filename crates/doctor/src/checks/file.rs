@@ -27,7 +27,7 @@ fn shadowed(config: &Config) -> Vec<Finding> {
             found: format!(
                 "it can never match: rule \"{before}\", which stands before it, matches all that it does"
             ),
-            why: "the first rule that matches decides; what this one asks for never happens",
+            why: "the first rule that matches decides, so this one never takes effect",
             fix: format!("put [[rule]] \"{}\" before \"{before}\" in the file, or remove it", rule.name),
         })
     };
@@ -99,9 +99,9 @@ fn unknown_users(config: &Config) -> Vec<Finding> {
                 if unknown.len() == 1 { "that" } else { "such a" }
             ),
             why: if never {
-                "it is about no client: nothing of what it asks for ever happens"
+                "it matches no client, and so never takes effect"
             } else {
-                "it is about fewer clients than it looks"
+                "it matches fewer clients than it seems to"
             },
             fix: format!(
                 "correct user = [..] of [[{kind}]] \"{name}\", or add [[user]] name = \"{}\"",
@@ -140,7 +140,7 @@ fn unknown_schemas(facts: &Facts<'_>) -> Vec<Finding> {
             why: if kind == "user" {
                 "logins that name no schema are refused with error 1049"
             } else {
-                "what it asks for never happens there"
+                "it never takes effect there"
             },
             fix: format!("correct the name in [[{kind}]] \"{name}\", or CREATE DATABASE `{first}`"),
         })

@@ -44,7 +44,7 @@ fn of_file(relay: &Relay) -> Vec<Told> {
                 "relay_source_tls_off",
                 Severity::Warning,
                 "source_tls = \"disabled\", and the source may be on another machine".to_owned(),
-                "whoever is on the way reads all changes, and can change them before they are replicated",
+                "an attacker on the network can read all changes, and alter them before they are replicated",
                 "source_tls = \"verify_identity\" with source_tls_ca, or \"required\" with source_tls_fingerprints".to_owned(),
             ));
         } else if matches!(server.tls, BackendTls::Preferred | BackendTls::Required)
@@ -54,7 +54,7 @@ fn of_file(relay: &Relay) -> Vec<Told> {
                 "relay_source_tls_unchecked",
                 Severity::Note,
                 format!("source_tls = \"{}\": the source's certificate is not checked", server.tls.as_str()),
-                "who is on the way can pass for the source",
+                "an attacker on the network can pose as the source",
                 "source_tls = \"verify_identity\" with source_tls_ca, or source_tls_fingerprints".to_owned(),
             ));
         }
@@ -65,7 +65,8 @@ fn of_file(relay: &Relay) -> Vec<Told> {
             "relay_tls_off",
             Severity::Warning,
             "tls = \"disabled\", and replicas on other machines reach it".to_owned(),
-            "whoever is on the way reads all changes; replicas of MySQL 9 and MariaDB 11.4 refuse by default",
+            "an attacker on the network can read all changes; replicas of MySQL 9 and MariaDB 11.4 refuse such a \
+             connection by default",
             "tls = \"optional\" or \"required\" for the [[relay]]".to_owned(),
         ));
     }
@@ -75,7 +76,7 @@ fn of_file(relay: &Relay) -> Vec<Told> {
             "relay_keeps_all",
             Severity::Note,
             "no file is ever removed".to_owned(),
-            "the disk gets full: then commits wait that the relay has to acknowledge",
+            "the disk fills up: then commits that the relay has to acknowledge wait",
             "expire_logs_s, max_size_mb or purge_after_replicas for the [[relay]]".to_owned(),
         ));
     }
@@ -179,8 +180,9 @@ fn encryption(answer: &Answer) -> Option<Told> {
         "relay_source_encrypts",
         Severity::Note,
         format!("{name} is ON on the source"),
-        "the source's log is encrypted on its disk, and the relay's files are not: who reads the relay's disk reads all changes",
-        "the relay's folder on an encrypted file system; nothing to change if it is on one".to_owned(),
+        "the source's log is encrypted on its disk, and the relay's files are not: anyone who can read the relay's \
+         disk can read all changes",
+        "put the relay's folder on an encrypted file system; nothing to change if it is on one".to_owned(),
     ))
 }
 

@@ -50,7 +50,7 @@ fn stopped(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Vec<Finding> 
     };
     let Replication::From(channels) = &answer.replication else { return Vec::new() };
     if channels.is_empty() {
-        let found = "it is to be a replica, and replicates from nowhere".to_owned();
+        let found = "it should be a replica, but it replicates from no server".to_owned();
         let why = "reads find what was there when replication ended, or nothing";
         let fix =
             "on the server: CHANGE REPLICATION SOURCE TO .. (MariaDB: CHANGE MASTER TO ..) and START REPLICA";
@@ -62,7 +62,8 @@ fn stopped(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Vec<Finding> 
             let what = if channel.receives { "applies nothing" } else { "receives nothing" };
             let error = if channel.error.is_empty() { "it was stopped" } else { &channel.error };
             let why = "the replica falls behind without end: it gets no reads, and cannot become the primary";
-            let fix = "on the server: mend what SHOW REPLICA STATUS says, then START REPLICA (MariaDB, MySQL before 8.0.22: START SLAVE)";
+            let fix = "on the server: fix what SHOW REPLICA STATUS says, then START REPLICA (MariaDB, MySQL before \
+             8.0.22: START SLAVE)";
             let found = format!("its replication {what}: {error}");
             all.push(finding(Severity::Serious, "replication_stopped", found, why, fix));
         }
@@ -244,7 +245,7 @@ fn lag(facts: &Facts<'_>, cluster: usize, has_replicas: bool) -> Option<Finding>
             "lag_down_ms = {} and lag_recover_ms = {}, and lag_source = \"replication\" tells whole seconds",
             monitor.lag_down_ms, monitor.lag_recover_ms
         ),
-        why: "a replica that is less than a second behind is not told from one that is up to date",
+        why: "the proxy cannot tell a replica that is less than a second behind from one that is up to date",
         fix: "[monitor] lag_source = \"heartbeat\" (or \"performance_schema\"), and restart the proxy"
             .to_owned(),
     })

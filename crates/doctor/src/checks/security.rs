@@ -22,7 +22,7 @@ fn backends(config: &Config) -> Vec<Finding> {
             check: "backend_tls_off",
             object: format!("backend {}", backend.name),
             found: "tls = \"disabled\", and the server may be on another machine".to_owned(),
-            why: "whoever is on the way reads and changes statements and data",
+            why: "an attacker on the network can read and change statements and data",
             fix: "tls = \"verify_identity\" with tls_ca, or tls = \"required\" with tls_fingerprints (delphinus check --fingerprints shows them)".to_owned(),
         })
         .collect();
@@ -35,7 +35,7 @@ fn backends(config: &Config) -> Vec<Finding> {
         check: "backend_tls_unchecked",
         object: format!("backend {}", backend.name),
         found: format!("tls = \"{}\": the server's certificate is not checked", backend.tls.as_str()),
-        why: "who is on the way can pass for the server",
+        why: "an attacker on the network can pose as the server",
         fix: "tls = \"verify_identity\" with tls_ca, or tls_fingerprints (delphinus check --fingerprints shows them)".to_owned(),
     }));
     found
@@ -53,7 +53,7 @@ fn listeners(config: &Config) -> Vec<Finding> {
         check: "listener_tls_off",
         object: format!("listener {}", one.name),
         found: "tls = \"disabled\", and other machines reach it".to_owned(),
-        why: "whoever is on the way reads and changes statements and data",
+        why: "an attacker on the network can read and change statements and data",
         fix: "tls = \"optional\" or \"required\" for the [[listener]]".to_owned(),
     };
     plain.map(finding).collect()

@@ -32,7 +32,7 @@ fn unreachable(facts: &Facts<'_>, server: &Server, error: &str) -> Finding {
         check: "backend_unreachable",
         object: facts.name(server),
         found: format!("the monitor's user {user} gets no answer: {error}"),
-        why: "the proxy takes the server for down, and sends it nothing",
+        why: "the proxy considers the server down, and sends it nothing",
         fix: if is_login {
             format!(
                 "on the server: CREATE USER '{user}'@'%' IDENTIFIED BY '..', or correct [monitor] user and password"

@@ -71,5 +71,5 @@ fn changed() -> StoreError {
 }
 
 fn overtaken() -> StoreError {
-    StoreError::Refused("this process does not hold the key any more by whose right it wrote".into())
+    StoreError::Refused("this process no longer holds the key that gave it the right to write".into())
 }

@@ -310,7 +310,7 @@ impl Keeper {
         let why = others.iter().find_map(|name| match answers.get(name) {
             Some(Ok(_)) => None,
             Some(Err(why)) => Some(format!("{name}: {why}")),
-            None => Some(format!("{name}: it is not asked, or it is not known where it is reached")),
+            None => Some(format!("{name}: it was not asked, or its address is not known")),
         });
         let why = why.unwrap_or_else(|| "there is no other member".to_owned());
         tracing::warn!(

@@ -82,7 +82,7 @@ impl Promotion {
     pub async fn ask(&self, asked: Asked) -> Result<Outcome, String> {
         if let Some(running) = self.story.borrow().running() {
             let (kind, number) = (running.kind, running.number);
-            return Err(format!("{kind} {number} is under way; SHOW SWITCHOVERS tells how far it is"));
+            return Err(format!("{kind} {number} is under way; SHOW SWITCHOVERS shows how far it is"));
         }
         let (answer, answered) = oneshot::channel();
         let sent = self.sender.try_send(Request { asked, answer });

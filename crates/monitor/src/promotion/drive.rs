@@ -370,7 +370,7 @@ impl Driver {
                 }
             }
             if began.elapsed() > limit
-                && !plan.undo("the time of the whole move is over")
+                && !plan.undo("the move has used up its time")
                 && began.elapsed() > limit * 2
             {
                 return Err(format!("it takes too long. {}", state_of(&servers)));
@@ -396,7 +396,7 @@ impl Driver {
     async fn keep(&mut self, journal: Option<String>) -> bool {
         let done = self.kept.put(&*self.parts.leave, journal).await;
         if let Err(error) = &done {
-            warn!(error, "the plan of a move cannot be kept");
+            warn!(error, "the plan of a move cannot be stored");
         }
         done.is_ok()
     }
@@ -411,7 +411,7 @@ impl Driver {
                 Ok(String::new())
             });
             if let Err(error) = asked.await {
-                info!(error, "it is not known how a replica follows");
+                info!(error, "the replication settings of a replica cannot be read");
             }
             if let Some(manner) = learnt.into_inner() {
                 self.manner = manner;

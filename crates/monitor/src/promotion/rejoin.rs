@@ -24,8 +24,8 @@ pub(super) fn advice(lines: &[Line]) -> String {
         "mariadb-backup of the primary, SET GLOBAL gtid_slave_pos, then REJOIN it"
     };
     format!(
-        "{backend} stays read-only and follows nobody, because it has transactions of its own: {own}. 1. Keep them: {export}. \
-         2. Look what of them is wanted on the primary. 3. Build {backend} anew: {rebuild}"
+        "{backend} stays read-only and follows no server, because it has transactions of its own: {own}. 1. Save \
+         them: {export}. 2. Decide which of them the primary needs. 3. Build {backend} anew: {rebuild}"
     )
 }
 

@@ -122,7 +122,7 @@ fn positions_are_told_from_probe_to_probe() {
         assert_eq!(of(0), of(1));
         primary.character.borrow_mut().position[1] = "OFF";
         stage.until("it does not tell any more", |snapshot| !snapshot.tells_gtids).await;
-        assert_eq!((of(0), stage.log.count("the primary tells no GTIDs")), (None, 1));
+        assert_eq!((of(0), stage.log.count("the primary reports no GTIDs")), (None, 1));
         stage.stop().await;
     });
 }

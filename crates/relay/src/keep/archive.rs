@@ -136,7 +136,7 @@ impl Archiver {
         // It may have taken hours.
         is_there()?;
         note_archived(&self.log, file)
-            .map_err(|error| format!("it was taken, and that cannot be written down: {error}"))?;
+            .map_err(|error| format!("archive_command has taken it, and that cannot be recorded: {error}"))?;
         self.progress.first_open.store(file.ordinal + 1, Ordering::Release);
         self.progress.taken.fetch_add(1, Ordering::Relaxed);
         if !self.progress.error().is_empty() {

@@ -86,7 +86,7 @@ impl Keeper {
         let (name, log) = (relay.settings().name.clone(), relay.log().clone());
         let mut memory = Memory::default();
         if let Err(error) = state::recall(&log, &mut memory, now_s()) {
-            tracing::warn!(relay = name, %error, "which replicas were there is not known; files stay for a while");
+            tracing::warn!(relay = name, %error, "the list of replicas cannot be read; files stay for a while");
         }
         let archived = match &archive {
             Some(_) => Some(Arc::new(Progress::read(&log)?)),
@@ -217,7 +217,7 @@ impl Keep {
             }
             // The disk may be full: files go all the same, by what this process knows. Else it would stay full.
             Err(error) => {
-                self.warn(&mut told.unwritten, "which replicas are there cannot be written down", &error);
+                self.warn(&mut told.unwritten, "the list of replicas cannot be written", &error);
                 false
             }
         }

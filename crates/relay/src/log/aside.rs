@@ -41,7 +41,8 @@ pub(super) fn take_out(path: &Path) -> io::Result<()> {
 
 fn rename(path: &Path) -> io::Result<()> {
     let to = free_path(path);
-    tracing::warn!(from = %path.display(), to = %to.display(), "this has no readable head, and is no part of the log");
+    tracing::warn!(from = %path.display(), to = %to.display(), "the relay has moved a file without a readable head \
+     out of its log");
     fs::rename(path, to)
 }
 
@@ -56,7 +57,8 @@ pub(super) fn cut(path: &Path, len: u64, damaged: bool) -> io::Result<()> {
             let mut kept = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to)?;
             io::copy(&mut file, &mut kept)?;
             kept.sync_all()?;
-            tracing::warn!(from = %path.display(), at = len, to = %to.display(), "what cannot be read is no part of the log");
+            tracing::warn!(from = %path.display(), at = len, to = %to.display(), "the relay has moved the \
+             unreadable end of a file out of its log");
         }
     }
     file.set_len(len)?;

@@ -46,8 +46,9 @@ impl Elsewhere {
         match end.filter(|_| is_lost && !self.is_after_relay.load(Relaxed)) {
             None => error,
             Some((file, offset)) => SourceError::Stop(format!(
-                "the source has lost the end of its file {}: the relay has it up to {offset}, and {error}. That comes of a crash of its \
-                 machine where sync_binlog is not 1. What it has lost is in this relay, and in replicas of it: make one of them the primary; \
+                "the source has lost the end of its file {}: the relay has it up to {offset}, and {error}. This \
+                 happens after a crash of its machine if sync_binlog is not 1. What it has lost is in this relay, \
+                 and in replicas of it: make one of them the primary; \
                  or, to go on with this source without that, set replicas of the relay up anew, and begin with an empty folder. They cannot \
                  follow it",
                 file.name

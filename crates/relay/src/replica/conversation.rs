@@ -72,7 +72,8 @@ pub(super) async fn run(shared: Arc<Shared>, ground: std::rc::Rc<Ground>, peer: 
     let (host, visitor) = (peer.host(), Visitor::of(peer.ip, peer.system_user));
     let Ok(mut stream) = peer.into_stream() else { return };
     if !has_log(&ground).await {
-        tracing::info!(relay = %shared.name, client.host = %host, "a replica has to come again: there is no log of the source yet");
+        tracing::info!(relay = %shared.name, client.host = %host, "a replica has to reconnect: there is no log of \
+         the source yet");
         let error = ClientError::new(ER_SERVER_SHUTDOWN, GENERAL, Fatal::Empty.to_string());
         let mut out = Vec::new();
         // Before the greeting there is no SQLSTATE in errors.
@@ -306,7 +307,7 @@ impl Conversation<'_> {
             Ok(End::Replaced) => {
                 tracing::info!(
                     relay = %self.shared.name, replica.server_id = who.server_id,
-                    "a replica's connection is ended: it has come again, or an operator wants it"
+                    "a replica's connection is ended: the replica has reconnected, or an operator has ended it"
                 );
                 Ok(false)
             }

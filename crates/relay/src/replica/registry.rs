@@ -118,7 +118,7 @@ pub struct ReplicaRow {
     pub sent_bytes: u64,
     /// Events, of these.
     pub sent_events: u64,
-    /// How long it is connected.
+    /// How long it has been connected.
     pub connected: Duration,
 }
 
@@ -327,7 +327,7 @@ impl Entry {
         if rt::timeout(NOTED_WITHIN, written).await.is_none() {
             tracing::warn!(
                 replica.host = %self.replica.who.host, replica.server_id = self.replica.who.server_id,
-                "it is not written down yet that this replica is there: the disk takes very long, or refuses it"
+                "the relay has not recorded this replica yet: the disk takes very long, or refuses it"
             );
         }
     }

@@ -67,15 +67,15 @@ impl Usual {
     /// What holds for a user, where that is said, or for all, where that is said.
     pub fn of(user: Option<Consistency>, all: Option<Consistency>, snapshot: &Snapshot) -> Self {
         if let Some(level) = user {
-            return Self { level, by: "the user's" };
+            return Self { level, by: "set for the user" };
         }
         if let Some(level) = all {
-            return Self { level, by: "of [routing]" };
+            return Self { level, by: "set in [routing]" };
         }
         if snapshot.tells_gtids {
             Self { level: Consistency::Session, by: "by default" }
         } else {
-            Self { level: Consistency::Eventual, by: "by default, as the primary tells no GTIDs" }
+            Self { level: Consistency::Eventual, by: "by default, because the primary reports no GTIDs" }
         }
     }
 }
@@ -102,7 +102,7 @@ impl Demanded {
                 Self { what: "what the session has written and read".to_owned(), ..Self::default() }
             }
             Consistency::Global => Self {
-                what: "all that was committed".to_owned(),
+                what: "everything that was committed".to_owned(),
                 behind: snapshot.readable_replicas().map(|replica| replica.id).collect(),
                 ..Self::default()
             },

@@ -22,11 +22,11 @@ pub(super) fn kept(
         asker.in_transaction || asker.autocommit_off || asker.held.is_some() || asker.pinned.is_some();
     Some(match ttl_ms {
         0 => "no".to_owned(),
-        _ if !statement.is_repeatable() => "no: not a read that would always have the same answer".to_owned(),
+        _ if !statement.is_repeatable() => "no: only deterministic reads are cached".to_owned(),
         _ if level == Consistency::Global => {
-            "no: with consistency = \"global\" every answer is read from a server".to_owned()
+            "no: with consistency = \"global\" every answer comes from a server".to_owned()
         }
-        _ if is_bound => "no: the session keeps its connection, or is in a transaction".to_owned(),
+        _ if is_bound => "no: the session is pinned or in a transaction".to_owned(),
         ttl_ms => format!("for {ttl_ms} ms"),
     })
 }

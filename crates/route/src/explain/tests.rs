@@ -103,7 +103,8 @@ fn who_asks_decides_with() {
     let (snapshot, rules) = (cluster(), Rules::default());
     let own =
         Hints { wanted: Some(Wanted::Primary), consistency: Some(Consistency::Eventual), ..Hints::default() };
-    let usual = Asker { usual: Usual { level: Consistency::Session, by: "the user's" }, ..Asker::default() };
+    let usual =
+        Asker { usual: Usual { level: Consistency::Session, by: "set for the user" }, ..Asker::default() };
     let demanded = |level| match level {
         Consistency::Global => Demanded { behind: vec![BackendId(1), BackendId(2)], ..Demanded::default() },
         _ => Demanded {
@@ -124,10 +125,10 @@ fn who_asks_decides_with() {
     let busy = Asker { in_transaction: true, ..Asker::default() };
     for (sql, asker, item, value) in [
         (read, &Asker { own: own.clone(), ..usual.clone() }, "backends", Some("db1")),
-        (read, &Asker { own: own.clone(), ..usual.clone() }, "hint", Some("primary (the session's setting)")),
+        (read, &Asker { own: own.clone(), ..usual.clone() }, "hint", Some("primary (set in the session)")),
         ("/*slave*/ SELECT 1", &Asker { own: own.clone(), ..usual.clone() }, "hint", Some("replica")),
-        (read, &Asker { own, ..usual.clone() }, "consistency", Some("eventual (the session's setting)")),
-        (read, &usual, "consistency", Some("session (the user's)")),
+        (read, &Asker { own, ..usual.clone() }, "consistency", Some("eventual (set in the session)")),
+        (read, &usual, "consistency", Some("session (set for the user)")),
         (read, &usual, "to_find", Some("what the session has written and read")),
         (read, &Asker::default(), "to_find", None),
         (read, &follows, "backends", Some("db3")),
@@ -140,7 +141,7 @@ fn who_asks_decides_with() {
             "why",
             Some("only reads, but no replica has caught up with this session's writes"),
         ),
-        (global, &Asker::default(), "consistency", Some("global (a hint's)")),
+        (global, &Asker::default(), "consistency", Some("global (from a hint)")),
         (read, &held, "target", Some("replica")),
         (read, &held, "backends", Some("db2")),
         (read, &held, "why", Some("transaction")),
@@ -161,7 +162,7 @@ fn what_is_wrong_is_told() {
     let (read, write, replica) =
         ("SELECT 1 FROM t", "DELETE FROM t", "/*+ delphinus(replica) */ DELETE FROM t");
     for (sql, asker, item, value) in [
-        (read, &refused, "problem", Some("it is refused: no")),
+        (read, &refused, "problem", Some("the proxy refuses it: no")),
         (read, &timed, "timeout_ms", Some("7")),
         ("/*+ delphinus(timeout_ms=9) */ SELECT 1", &timed, "timeout_ms", Some("9")),
         (read, &Asker::default(), "timeout_ms", None),
@@ -191,7 +192,7 @@ fn what_is_wrong_is_told() {
             "SELECT FOUND_ROWS()",
             &busy,
             "note",
-            Some("it is about the statement before it: answered where that has run"),
+            Some("it asks about the statement before it, so it runs where that one ran"),
         ),
         ("KILL 7", &busy, "target", Some("proxy")),
         ("SET @@delphinus.mode = 'primary'", &busy, "target", Some("proxy")),
@@ -215,7 +216,7 @@ fn rules_match_who_asks() {
     let all = ["rule", "consistency", "timeout_ms", "may_pin"];
     let shown =
         |asker| all.map(|item| item_for("SELECT 1", (&snapshot, &rules), asker, item).unwrap_or_default());
-    assert_eq!(shown(&asker), ["reports", "global (the rule's)", "2000", "multiplex_off"]);
+    assert_eq!(shown(&asker), ["reports", "global (from the rule)", "2000", "multiplex_off"]);
     assert_eq!(shown(&Asker { user: "app", ..asker.clone() }), ["", "eventual (by default)", "", ""]);
 }
 
@@ -250,7 +251,7 @@ fn whether_the_answer_may_be_kept_is_said_where_that_is_asked_for() {
     let then = Action { cache_ttl: Some(Duration::from_millis(500)), ..Action::default() };
     let rules = Rules::new(vec![Rule::new("all".into(), When::default(), then, false)]);
     let none = Rules::default();
-    let no = "no: not a read that would always have the same answer";
+    let no = "no: only deterministic reads are cached";
     let anybody = Asker::default();
     let busy = Asker { in_transaction: true, ..Asker::default() };
     let own = Hints { cache: Some(CacheWish::TtlMs(9)), ..Hints::default() };
@@ -266,14 +267,9 @@ fn whether_the_answer_may_be_kept_is_said_where_that_is_asked_for() {
             "/*+ delphinus(consistency=global) */ SELECT a FROM t",
             &rules,
             &anybody,
-            Some("no: with consistency = \"global\" every answer is read from a server"),
+            Some("no: with consistency = \"global\" every answer comes from a server"),
         ),
-        (
-            "SELECT a FROM t",
-            &rules,
-            &busy,
-            Some("no: the session keeps its connection, or is in a transaction"),
-        ),
+        ("SELECT a FROM t", &rules, &busy, Some("no: the session is pinned or in a transaction")),
         ("SELECT NOW() FROM t", &rules, &anybody, Some(no)),
         ("SELECT @a FROM t", &rules, &anybody, Some(no)),
         ("SELECT a FROM t FOR UPDATE", &rules, &anybody, Some(no)),

@@ -74,8 +74,8 @@ pub(super) fn of(error: &ProxyError) -> Words {
         E::NoSuchThread(id) => servers(format!("Unknown thread id: {id}")),
         E::NotOwner(id) => servers(format!("You are not owner of thread {id}")),
         E::KillOfExpression => own(
-            "KILL must stand alone and take a number, a user variable, CONNECTION_ID() or USER: the servers number their connections differently, so \
-             that the proxy sends them no KILL",
+            "KILL must be a statement of its own, and take a number, a user variable, CONNECTION_ID() or USER: \
+             connections have other ids on the servers, so the proxy sends them no KILL",
         ),
         E::CodeKills => own(
             "a procedure, function or trigger that this runs has a KILL: the servers number their connections differently, so that the proxy \
@@ -92,14 +92,14 @@ pub(super) fn of(error: &ProxyError) -> Words {
         )),
         E::LimitReached(reached) => own(reached.to_string()),
         E::IdleInTransaction(limit, seconds, _) => own(format!(
-            "the limit {limit:?} has ended the session: it did nothing in a transaction for {seconds} s"
+            "the limit {limit:?} has ended the session: its transaction was idle for {seconds} s"
         )),
         E::NotCompressed => servers("Invalid compression algorithm 'uncompressed'."),
         E::Steered(why) => of_steered(why),
         E::OtherCluster(elsewhere) => own(other_cluster(elsewhere)),
         E::DiagnosticsGone => own(
-            "the proxy has not kept what the last statement left (FOUND_ROWS(), warnings), and the session has changed its \
-             connection since: ask for it right after the statement",
+            "the session has moved to another connection, and the proxy has not kept what the last statement left \
+             (FOUND_ROWS(), warnings): ask for it right after the statement",
         ),
     }
 }
@@ -187,9 +187,9 @@ fn of_steered(why: &Steered) -> Words {
             servers(format!("Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL"))
         }
         Steered::OwnSettingsMixed => {
-            own("@@delphinus.name is allowed only in SET and SELECT statements about nothing else")
+            own("@@delphinus.name is allowed only in a SET or SELECT statement that has nothing else in it")
         }
-        Steered::RouteMixed => own("EXPLAIN ROUTE must stand at the beginning of a text"),
+        Steered::RouteMixed => own("EXPLAIN ROUTE must be at the beginning of the text"),
         Steered::MayNotExplain(what) => servers(format!(
             "Access denied; Delphinus: {what} is for users with explain_route = true in [[user]] or [routing]"
         )),

@@ -164,7 +164,7 @@ pub(super) async fn set_option(
     if let Some(mut checkout) = bound {
         let memory = held.memory.clone();
         if checkout.make_ready_by(&state.want, &memory, Means::Settings).await.is_err() {
-            return Ok(Served::refused(lost("it broke", held, state)));
+            return Ok(Served::refused(lost("the connection broke", held, state)));
         }
         held.bound = Some(checkout);
     }

@@ -105,7 +105,7 @@ impl Wanted {
     ) -> Result<Option<T>, PoolError> {
         match answer {
             Err(error @ PoolError::Refused { .. }) => {
-                tracing::debug!(session.id = self.id.0, %error, "the state of this session cannot be asked for");
+                tracing::debug!(session.id = self.id.0, %error, "the proxy cannot read the state of this session");
                 self.leave_unasked(sql);
                 Ok(None)
             }

@@ -55,7 +55,7 @@ impl Wanted {
             tracing::debug!(
                 session.id = self.id.0,
                 ?names,
-                "a user variable of this session has a value that cannot be brought to another connection"
+                "a user variable of this session has a value that cannot be moved to another connection"
             );
             self.pins.add(PinReason::UnknownState, rt::now(), sql);
             return Ok(());

@@ -15,14 +15,14 @@ impl Causality {
         }
         if self.is_free_to_read(reading) {
             let known = snapshot.readable_replicas().map(|replica| replica.id).collect();
-            let what = "nothing that a replica may not have yet".to_owned();
+            let what = "nothing: every replica has what the session needs".to_owned();
             return Demanded { what, known, ..Demanded::default() };
         }
         let what = match &self.demand(reading, &[]) {
-            Demand::Everything => "all that was committed: only the primary is known to have it".to_owned(),
+            Demand::Everything => "everything committed: only the primary is known to have it".to_owned(),
             Demand::SameAs(id) => {
                 let name = snapshot.backend(*id).map_or("?", |backend| &*backend.name);
-                format!("what it has read or written on {name} a moment ago")
+                format!("the session's latest reads and writes on {name}")
             }
             Demand::Sets(sets) => {
                 let mut sets: Vec<String> = sets.iter().map(ToString::to_string).collect();

@@ -49,7 +49,7 @@ impl Heard {
 
 /// No server that is what it seems does that: another one would read what it likes from the client's machine.
 const NOT_ASKED_FOR: &str =
-    "the server asks for a file of the client's, and the statement is no LOAD DATA LOCAL";
+    "the server asks for a file of the client, but the statement is not LOAD DATA LOCAL";
 
 /// Where a result that is larger than its client may have can be cut: after how many of the bytes that are there, and with which number
 /// an error follows. `place` is where one could stand before these bytes were looked at.

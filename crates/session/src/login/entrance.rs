@@ -20,7 +20,7 @@ use crate::worker::Worker;
 const FIRST_CONTACT: Duration = Duration::from_secs(8);
 
 /// For clients that have not logged in: the server's own words, with names of users and hosts, are in the log.
-const NO_MONITOR: &str = "no backend lets the monitor's user in: the proxy's log says more";
+const NO_MONITOR: &str = "the monitor's user cannot log in to any backend: see the proxy's log";
 
 /// What a client is greeted with before anybody knows which cluster it gets to.
 pub(super) struct Entrance {
@@ -88,10 +88,12 @@ pub(crate) async fn destination(
     let agreed = outcome.connection.capabilities & SHARED;
     if clusters.are_several() && !snapshot.common_capabilities().contains(agreed) {
         // It was greeted before anybody knew these servers.
-        let why = format!("the servers of cluster '{}' have just become known: connect again", name());
+        let why =
+            format!("the proxy has only now reached the servers of cluster '{}': connect again", name());
         return Err(ProxyError::NoBackend(why));
     }
-    let facts = snapshot.facts.clone().ok_or_else(|| ProxyError::NoBackend("nothing is known".into()))?;
+    let facts =
+        snapshot.facts.clone().ok_or_else(|| ProxyError::NoBackend("no server is known yet".into()))?;
     Ok(Destination { worker, facts })
 }
 

@@ -49,7 +49,7 @@ impl Origin {
             }
             Err(error) => {
                 if matches!(error, NetError::TimedOut(_) | NetError::Malformed(_)) {
-                    let what = "no good PROXY protocol header, which proxy_protocol_networks asks for, from";
+                    let what = "proxy_protocol_networks requires a valid PROXY protocol header from";
                     // Before the greeting there is no SQLSTATE in errors.
                     tell(stream, (what, &self.host), 0, Capabilities::default()).await;
                 }
@@ -63,7 +63,7 @@ impl Origin {
 pub(super) async fn refuse_header(stream: &mut Stream, buffer: &Buffer, host: &str) {
     if version_of(buffer.data()).is_some() {
         // The client behind it has been greeted and waits for the packet after its login.
-        let what = "a PROXY protocol header, but proxy_protocol_networks does not name";
+        let what = "there is a PROXY protocol header, but proxy_protocol_networks does not list";
         tell(stream, (what, host), 2, Capabilities::PROTOCOL_41).await;
     }
 }

@@ -45,7 +45,7 @@ impl Seeking<'_> {
             // It may have taken its time.
             Ok(checkout) if self.held.source.outlook.primary() != Some(primary) => {
                 self.held.give_back(checkout);
-                Err(ProxyError::NoBackend("the primary has just become another one".to_owned()))
+                Err(ProxyError::NoBackend("the primary has just changed".to_owned()))
             }
             result => Ok(result?),
         }
@@ -104,10 +104,7 @@ impl Seeking<'_> {
         }
         let settings = source.failover.get();
         let Some(_place) = self.waits.room.enter(settings.queue) else {
-            return Err(paused(&format!(
-                "as many statements wait as may (failover_wait_queue = {})",
-                settings.queue
-            )));
+            return Err(paused(&format!("the queue is full (failover_wait_queue = {})", settings.queue)));
         };
         source.counters.pause_waits.increment();
         let _timed = Timed::by(Wait::Pause, &self.held.spent);
@@ -116,7 +113,7 @@ impl Seeking<'_> {
         if self.wait_for(settings.pause, line.may_go()).await?.is_none() {
             source.counters.pause_timeouts.increment();
             return Err(paused(&format!(
-                "it was not resumed in pause_timeout_ms = {}",
+                "no RESUME came within pause_timeout_ms = {}",
                 settings.pause.as_millis()
             )));
         }

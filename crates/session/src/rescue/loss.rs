@@ -19,10 +19,10 @@ use crate::state::Wanted;
 
 /// What the client of a read that has run for long is told beside how its connection broke.
 const KILLED: &str =
-    "it had run for long and somebody may have killed it, so it does not run again elsewhere";
+    "it had run for long and may have been killed, so the proxy does not run it again on another server";
 
 /// There are statements that servers die of.
-const DEADLY: &str = "it is the second server on which that happened, so it does not run on a third";
+const DEADLY: &str = "two servers were lost while they ran it, so the proxy does not try a third";
 
 /// The pinned connection, if it still lives; the client is told what has gone with one that does not.
 pub(crate) fn take_bound(held: &mut Held, state: &mut Wanted) -> Result<Option<Checkout>, ProxyError> {

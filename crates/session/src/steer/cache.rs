@@ -378,21 +378,21 @@ pub(crate) fn why_not_cached(
     let in_transaction =
         state.status.contains(Status::IN_TRANS) || !state.status.contains(Status::AUTOCOMMIT);
     if answers.is_none_or(|answers| !answers.cache.is_on()) {
-        Some("its cache is off")
+        Some("the cache is off")
     } else if !statement.is_repeatable() {
-        Some("only the answer to a read that would always have the same one can be kept")
+        Some("only deterministic reads are cached")
     } else if held.bound.is_some() || !state.pins.is_empty() || in_transaction {
-        Some("the session is in a transaction or has state on its connection")
+        Some("the session is pinned or in a transaction")
     } else if state.lex.limits_rows(&state.want.vars) {
         // FOUND_ROWS() is not the number of rows sent then.
         Some("the session has set sql_select_limit")
     } else if state.lex.reads_uncommitted(&state.want.vars) {
         // What it reads may be undone, and no write tells of that.
-        Some("the session reads what is not committed")
+        Some("the session's isolation level is READ UNCOMMITTED")
     } else if state.want.schema.as_deref().is_some_and(is_of_server) {
-        Some("the current schema is the server's own")
+        Some("the current schema is a system schema")
     } else if level == Consistency::Global {
-        Some("nothing that is kept is sure to have everything")
+        Some("with consistency = global no cached answer is known to be current")
     } else {
         None
     }

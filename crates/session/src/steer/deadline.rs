@@ -65,7 +65,7 @@ impl Deadline {
             counters.statement_timeouts.increment();
             let still = || (seen.get() == Stage::Killing).then_some(thread);
             if let Err(error) = pool.kill_query_if(backend, &identity, still).await {
-                tracing::warn!(%error, "a statement that has run for too long could not be ended");
+                tracing::warn!(%error, "the proxy could not end a statement that exceeded its time limit");
             }
         });
         Self { stage, task, ends }

@@ -52,7 +52,7 @@ impl Around<'_> {
                     risk = risk.text(),
                     digest = %hash,
                     text = %String::from_utf8_lossy(&normalised),
-                    "a statement has met a filter"
+                    "a filter matched a statement"
                 );
                 Ok(())
             }

@@ -46,7 +46,7 @@ impl Steering {
         outlook: &Outlook,
     ) -> Vec<String> {
         let mut ignored: Vec<String> =
-            asked.unknown.iter().map(|unknown| format!("it does not know {unknown:?}")).collect();
+            asked.unknown.iter().map(|unknown| format!("there is no hint {unknown:?}")).collect();
         let standing = self.own.as_deref().cloned().unwrap_or_default();
         let place = place_of(&asked.clone().or(&standing), outlook, &mut ignored);
         if let (Some(place), true) = (&place, asked.wanted.is_some()) {
@@ -142,7 +142,7 @@ fn place_of(asked: &Hints, outlook: &Outlook, ignored: &mut Vec<String>) -> Opti
         Some(Wanted::Backend(name)) => {
             let found = outlook.named(name);
             if found.is_none() {
-                ignored.push(format!("it has no backend {name:?}"));
+                ignored.push(format!("there is no backend {name:?}"));
             }
             found.map(|id| RulePlace::Among(Arc::from([id])))
         }
@@ -151,7 +151,7 @@ fn place_of(asked: &Hints, outlook: &Outlook, ignored: &mut Vec<String>) -> Opti
     if asked.consistency == Some(Consistency::Global)
         && matches!(place, Some(RulePlace::Replica | RulePlace::Among(_)))
     {
-        ignored.push("it cannot keep the consistency that is asked for on a replica".to_owned());
+        ignored.push("consistency = global is only possible on the primary".to_owned());
     }
     place
 }

@@ -357,7 +357,7 @@ fn state(backend: &Backend, kind: Kind, now: Instant) -> Health {
             let reason = match &backend.health {
                 Health::Shunned { reason, .. } => reason.clone(),
                 _ => {
-                    format!("it comes and goes: kept out for {} s", (until - now).as_secs_f32().ceil()).into()
+                    format!("it comes and goes: no reads for {} s", (until - now).as_secs_f32().ceil()).into()
                 }
             };
             Health::Shunned { since: at("shunned"), reason }

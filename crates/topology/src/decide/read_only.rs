@@ -41,7 +41,7 @@ pub(super) fn verdict(next: &mut Snapshot, now: Instant) -> Verdict {
             let reason = if is_conflict {
                 format!("more than one backend takes writes: {names}; set read_only on all but one of them")
             } else {
-                format!("the primary's role moves: {names} take writes by what they said last")
+                format!("the primary's role is being moved: {names} took writes when they were last asked")
             };
             next.contest.since = Some(since);
             Verdict::Nobody { reason, is_conflict }

@@ -86,7 +86,7 @@ pub fn may_reopen(to: BackendId, (servers, relays): (&[Server], &[Relay])) -> Re
     relays.iter().try_for_each(|relay| match &relay.seen {
         Err(why) => Err(format!("the relay {} cannot be asked, and may have more: {why}", relay.name)),
         Ok(other) if !own.received.contains(&other.has) => {
-            Err(format!("the relay {} has something that it has not", relay.name))
+            Err(format!("the relay {} has transactions that it lacks", relay.name))
         }
         Ok(_) => Ok(()),
     })?;
@@ -94,7 +94,7 @@ pub fn may_reopen(to: BackendId, (servers, relays): (&[Server], &[Relay])) -> Re
         Err(why) => Err(format!("{} does not answer, and may have more: {why}", server.name)),
         Ok(_) if server.is_open() => Err(format!("{} takes writes", server.name)),
         Ok(other) if !own.received.contains(&other.received) => {
-            Err(format!("{} has something that it has not", server.name))
+            Err(format!("{} has transactions that it lacks", server.name))
         }
         Ok(_) => Ok(()),
     })
@@ -160,10 +160,10 @@ mod tests {
             |relay: &Relay| super::may_reopen(BackendId(0), (&servers, std::slice::from_ref(relay)));
         assert_eq!(with_relay(&relay), Ok(()));
         relay.seen.as_mut().unwrap().has = server(0, 6, 6).standing().unwrap().executed.clone();
-        assert!(with_relay(&relay).unwrap_err().contains("has something"));
+        assert!(with_relay(&relay).unwrap_err().contains("that it lacks"));
         relay.seen = Err("gone".into());
         assert!(with_relay(&relay).unwrap_err().contains("may have more"));
-        assert!(may_reopen(BackendId(2), &servers).unwrap_err().contains("has something"));
+        assert!(may_reopen(BackendId(2), &servers).unwrap_err().contains("that it lacks"));
         servers[2].seen = Err("gone".into());
         assert!(may_reopen(BackendId(0), &servers).unwrap_err().contains("may have more"));
         servers[2] = primary(true, 9);

@@ -35,10 +35,10 @@ pub fn unfit(server: &Server, primary: &Server, (servers, relays): (&[Server], &
     if primary.standing().is_some_and(|primary| primary.group.is_some()) {
         return Some("it is in no group".to_owned());
     }
-    // While its role moves it follows nobody: it was looked at before that.
+    // While its role moves it follows no server: it was looked at before that.
     let following: Vec<_> = standing.sources.iter().collect();
     match following.as_slice() {
-        [] => return Some("it follows nobody".to_owned()),
+        [] => return Some("it follows no server".to_owned()),
         [one] if !one.is(primary) && !is_any_relay(one, relays) => {
             return Some(format!("it follows {}:{}, not {}", one.host, one.port, primary.name));
         }
@@ -65,7 +65,7 @@ fn is_any_relay(source: &Source, relays: &[Relay]) -> bool {
 fn unfit_source(source: &Source) -> Option<String> {
     if !source.channel.is_empty() {
         return Some(format!(
-            "it follows by the channel {}, and moves know only the one without a name",
+            "it follows by the channel {}, and moves support only the one without a name",
             source.channel
         ));
     }
@@ -73,7 +73,7 @@ fn unfit_source(source: &Source) -> Option<String> {
         return Some(format!("it is delayed by {} s", source.delay.as_secs()));
     }
     if source.is_filtered {
-        return Some("it leaves out a part of what it gets (replication filters)".to_owned());
+        return Some("it applies only a part of what it receives (replication filters)".to_owned());
     }
     (!source.by_gtid).then(|| "it does not follow by GTIDs".to_owned())
 }
@@ -111,9 +111,9 @@ pub fn choose(
     for server in &asked {
         let Some(standing) = server.standing() else { continue };
         let refused = if wanted.never.contains(&server.id) {
-            Some("the configuration says never".to_owned())
+            Some("cluster.failover.never names it".to_owned())
         } else if wanted.to.is_some_and(|to| to != server.id) {
-            Some("another one is wanted".to_owned())
+            Some("the operator has chosen another one".to_owned())
         } else {
             unfit_for_lost(server, standing, from, (servers, relays))
         };
@@ -131,7 +131,7 @@ pub fn choose(
     let Some((best, standing)) = best else {
         return Err(match able.first() {
             None => format!("no replica can take the role: {}", reasons.join("; ")),
-            Some(_) => "each of the replicas has received something that another has not".to_owned(),
+            Some(_) => "each replica has received transactions that another one lacks".to_owned(),
         });
     };
     let ahead = asked
@@ -172,7 +172,7 @@ pub fn choose_next(
     let mut able: Vec<(&Server, &Standing)> = Vec::new();
     for server in servers.iter().filter(|server| server.id != from.id) {
         let refused = if wanted.never.contains(&server.id) {
-            Some("the configuration says never".to_owned())
+            Some("cluster.failover.never names it".to_owned())
         } else {
             unfit(server, from, (servers, relays)).or_else(|| stands(server))
         };
@@ -195,7 +195,7 @@ pub(super) fn stands(server: &Server) -> Option<String> {
     let standing = server.standing()?;
     standing.sources.iter().find_map(|source| match (&source.receiver, &source.applier_stopped) {
         (Receiver::Stopped(why), _) => Some(format!("its receiver is stopped: {why}")),
-        (Receiver::Connecting, _) => Some("its receiver looks for the primary".to_owned()),
+        (Receiver::Connecting, _) => Some("its receiver is trying to reach the primary".to_owned()),
         (Receiver::Running, Some(why)) => Some(format!("its applier is stopped: {why}")),
         (Receiver::Running, None) => None,
     })

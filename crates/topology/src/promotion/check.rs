@@ -153,14 +153,15 @@ fn look_at_sources(looks: &mut Looks, server: &Server, servers: &[Server]) {
         looks.add(
             "channels",
             Some(server.id),
-            Err(warn(what, "see to its replication yourself after a move")),
+            Err(warn(what, "set up its replication yourself after a move")),
         );
     }
     let is_known =
         |source: &&Source| servers.iter().any(|one| *one.host == *source.host && one.port == source.port);
     for source in own.sources.iter().filter(|source| !is_known(source)) {
         let what = format!("it follows {}:{}, which is the address of no backend", source.host, source.port);
-        let advice = "write the address into the configuration as replicas have it, or the other way round: a lost primary is told by it";
+        let advice = "use the same address in the configuration and on the replicas: the proxy recognises the \
+         primary by it";
         looks.add("source", Some(server.id), Err(warn(what, advice)));
     }
 }
@@ -183,10 +184,10 @@ fn replicas(from: &Server, to: &Server, (servers, relays): (&[Server], &[Relay])
         .map(|one| &*one.name)
         .collect();
     if !missing.is_empty() {
-        let what = format!("{} follow the primary not, or not at the moment", missing.join(", "));
-        return Err(warn(what, "they are told to follow the new primary; look at their replication"));
+        let what = format!("{}: they do not follow the primary, or not at the moment", missing.join(", "));
+        return Err(warn(what, "a move tells them to follow the new primary; check their replication"));
     }
-    Ok(format!("{} beside the candidate follow the primary", others().count()))
+    Ok(format!("{} servers beside the candidate follow the primary", others().count()))
 }
 
 fn semi_sync(
@@ -197,13 +198,13 @@ fn semi_sync(
 ) -> Result<String, Bad> {
     let Some(source) = primary.semi_sync.source else {
         return Err(warn(
-            "off: a primary that dies takes with it what no replica has got",
+            "off: if the primary is lost, so is everything that no replica has received",
             "enable semi-sync (AFTER_SYNC) where no acknowledged write may be lost",
         ));
     };
     if !source.is_lossless {
         return Err(warn(
-            "the wait point is not AFTER_SYNC: others may read what is lost",
+            "the wait point is not AFTER_SYNC: other sessions can read what a failover then loses",
             "set it to AFTER_SYNC",
         ));
     }

@@ -34,7 +34,7 @@ pub struct Relay {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts that a relay tells")]
 pub struct RelayStanding {
-    /// Grows with each cut, each word that ends one, and each change of source.
+    /// Grows with each cut, each end of a cut, and each change of source.
     pub epoch: u64,
     /// It acknowledges to nobody.
     pub is_cut: bool,

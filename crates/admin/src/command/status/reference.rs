@@ -20,13 +20,13 @@ label where there is only one, too; the rest is about the process, or about clie
 /// The reference page as Markdown.
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
-    page += "\n## What is so at the moment\n\n| name | labels | |\n|---|---|---|\n";
+    page += "\n## Current values\n\n| name | labels | |\n|---|---|---|\n";
     for gauge in gauges() {
         let owners = format!("{OWNER} ({})", Owner::ALL.map(Owner::as_str).join(", "));
         let labels = if matches!(gauge.of, Of::Owner(_)) { &[owners.as_str()][..] } else { gauge.labels() };
         row(&mut page, gauge.name, labels, gauge.help);
     }
-    page += "\n## What is counted since the start\n\n| name | labels | |\n|---|---|---|\n";
+    page += "\n## Counters since the start\n\n| name | labels | |\n|---|---|---|\n";
     let samples = CounterSet::new(1, ["any".into()], PinReason::LABELS).snapshot();
     for family in samples.chunk_by(|one, next| one.name == next.name) {
         let labels = labels(family);

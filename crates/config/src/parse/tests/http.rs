@@ -25,7 +25,7 @@ fn mistakes_in_the_door_are_told_without_its_tokens() {
         ),
         &expect![[r#"
             d.toml:148:1: addresses has 0.0.0.0:1 twice; remove one of the two
-            d.toml:149:1: socket_mode means nothing without a Unix socket among the addresses; remove it, or add "unix:/path" to addresses
+            d.toml:149:1: socket_mode has no effect without a Unix socket among the addresses; remove it, or add "unix:/path" to addresses
             d.toml:150:1: tls_cert without tls_key; write tls_key, too
             d.toml:152:1: deny has an item: "x" is not usable; write networks like "10.0.0.0/8" or "fd00::/8", prefixes like "10.1.*", IP addresses, "unix" or "*"
             d.toml:155:1: token "short" has 9 characters, not 16 to 1024; write one that `openssl rand -hex 32` makes

@@ -51,12 +51,12 @@ impl Driver {
                 let (from, kind) = now.unwrap_or((BackendId(0), Move::Switchover));
                 self.along = Some(Along { from, kind, since: rt::now(), is_over: false });
                 if let Err(why) = self.hold(&step).await {
-                    warn!(why, "the proxy cannot go along with a move");
+                    warn!(why, "the proxy cannot take part in another proxy's move");
                 }
             }
             (Some(_), None) => self.let_go().await,
             (Some(along), Some(_)) if !along.is_over && along.since.elapsed() > whole(limits) * 2 => {
-                warn!("another proxy's move takes too long: clients wait no more");
+                warn!("another proxy's move takes too long: clients no longer wait");
                 self.release(along).await;
                 self.along = Some(Along { is_over: true, ..along });
             }
@@ -82,7 +82,7 @@ impl Driver {
             self.release(along).await;
             info!(
                 took_ms = along.since.elapsed().as_millis() as u64,
-                "another proxy's move has come to its end: transactions go on"
+                "another proxy's move has ended: transactions go on"
             );
         }
         self.along = None;
@@ -101,7 +101,7 @@ impl Driver {
 
     async fn release(&self, along: Along) {
         if let Err(why) = self.hold(&Step::Release(along.from)).await {
-            warn!(why, "transactions that wait cannot go on");
+            warn!(why, "waiting transactions cannot go on");
         }
     }
 }

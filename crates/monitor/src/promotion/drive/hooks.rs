@@ -31,7 +31,7 @@ impl Driver {
             Err(why) => format!("failed: {why}"),
         };
         if let Err(why) = &done {
-            warn!(program = moment.program(), why, "a program of the operators has failed");
+            warn!(program = moment.program(), why, "a program of hook_folder has failed");
         }
         self.story.borrow_mut().tell(Line {
             after: begun.saturating_duration_since(began),

@@ -141,7 +141,7 @@ impl Driver {
                 text.map(Due::GoOn)
             }
             Err(error) => {
-                info!(error, "it is not known yet whether a move was left behind");
+                info!(error, "it is not known yet whether there is an unfinished move");
                 None
             }
         }
@@ -155,16 +155,13 @@ impl Driver {
                 let Some(third) = plan.is_overtaken(servers) else { return Some(plan) };
                 error!(
                     primary = &*third.name,
-                    "a move that was left behind is not gone on with: a server takes writes that has no part in it"
+                    "the proxy does not resume an unfinished move: a server that has no part in it takes writes"
                 );
                 self.keep(None).await;
                 None
             }
             Err(bad) => {
-                error!(
-                    why = bad.0,
-                    "a move that was left behind cannot be gone on with: look at the servers' roles"
-                );
+                error!(why = bad.0, "the proxy cannot resume an unfinished move: check the servers' roles");
                 self.keep(None).await;
                 None
             }
@@ -214,7 +211,8 @@ impl Driver {
             Loss::Doubted(why) => Some(format!("not replaced: {why}")),
             Loss::Certain => match (self.alert.blocked(set.pause, rt::now()), self.parts.leave.permit()) {
                 (Some(left), _) => Some(format!(
-                    "not replaced: the last failover was a moment ago; the proxy acts by itself again in {} s, FAILOVER acts now",
+                    "not replaced: the last failover was too recent; the proxy acts by itself again in {} s, and \
+                     FAILOVER acts now",
                     left.as_secs()
                 )),
                 (None, Err(why)) => Some(format!("not replaced by this proxy: {why}")),
@@ -286,7 +284,7 @@ impl Driver {
             Due::Rejoin { from, to } => (Plan::rejoin(*from, *to, set.limits), "return"),
         };
         if let Err(why) = self.drive(plan, &servers, (set, by.to_owned())).await {
-            error!(why, "a move by the proxy itself has not come to its end");
+            error!(why, "a move that the proxy began by itself has not been completed");
             self.again = Some(rt::now() + AGAIN);
         }
         if let Due::Rejoin { from, to } = due {

@@ -179,7 +179,7 @@ impl Driver {
         let is_offline = is_offline.ok_or("the proxy stops")?;
         if !self.parts.holding.followed(on, is_offline).await {
             // A worker that is busy takes it in with its next command.
-            return Ok("a worker is busy, and follows later".to_owned());
+            return Ok("a worker is busy, and applies this later".to_owned());
         }
         Ok(told.to_owned())
     }

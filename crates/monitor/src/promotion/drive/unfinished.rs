@@ -23,12 +23,17 @@ impl Driver {
         if !plan.is_begun && self.left_behind().await.is_some() {
             // It is looked for again.
             self.epoch = None;
-            return Err("nothing was changed: a move that was begun before goes on first; ask again when SHOW SWITCHOVERS tells its end".to_owned());
+            return Err(
+                "nothing was changed: an earlier move goes on first; try again when SHOW SWITCHOVERS shows \
+             its end"
+                    .to_owned(),
+            );
         }
         let permit = self.parts.leave.permit()?;
         if self.epoch != Some(permit.epoch) {
             return Err(
-                "nothing was changed: the lease store has not said yet whether an earlier move was left behind; ask again in a moment"
+                "nothing was changed: the lease store has not said yet whether there is an unfinished move; try \
+                 again in a moment"
                     .to_owned(),
             );
         }
@@ -51,7 +56,7 @@ impl Driver {
         if let Some(step) = plan.owes().filter(|_| ended.is_err())
             && let Err(why) = self.hold(&step).await
         {
-            warn!(why, "transactions that wait cannot go on");
+            warn!(why, "waiting transactions cannot go on");
         }
         match ended {
             Err(why) if plan.is_unfinished() => {

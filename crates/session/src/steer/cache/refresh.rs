@@ -94,7 +94,7 @@ impl Refresh {
                 Err(why) => {
                     tally.count(Event::FailedRefresh);
                     counters.cache_refresh_failed.increment();
-                    tracing::debug!(why, "an answer that grows old could not be asked for anew");
+                    tracing::debug!(why, "the proxy could not refresh a cached answer");
                 }
             }
         });
@@ -146,7 +146,7 @@ impl Refresh {
         if is_kept {
             Ok(())
         } else {
-            Err(format!("the answer is none to be kept (error {:?})", response.error))
+            Err(format!("the new answer cannot be kept (error {:?})", response.error))
         }
     }
 }

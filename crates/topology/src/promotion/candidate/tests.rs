@@ -79,7 +79,7 @@ fn those_that_can_never_take_it_say_why() {
         (|one| one.logs = false, "no binary log"),
         (|one| one.logs_applied = false, "log_replica_updates is off"),
         (|one| one.version = 90_000, "newer than db0"),
-        (|one| one.sources.clear(), "follows nobody"),
+        (|one| one.sources.clear(), "follows no server"),
         (|one| one.sources[0].host = "db9".into(), "follows db9:3306"),
         (|one| one.guard = Guard::Open, "takes writes"),
         (
@@ -114,11 +114,11 @@ fn of_a_lost_primary_whoever_has_received_most_comes_first() {
     let named = Wanted { to: Some(BackendId(2)), ..Wanted::default() };
     assert!(choose(&servers, &named).unwrap().lost.unwrap().contains("has received more than db2"));
     let never = Wanted { never: vec![BackendId(1), BackendId(2), BackendId(3)], ..Wanted::default() };
-    assert!(choose(&servers, &never).unwrap_err().contains("says never"));
+    assert!(choose(&servers, &never).unwrap_err().contains("never names it"));
     change(&mut servers[1], |one| {
         one.received = Arc::new(GtidSet::parse(&format!("{A}:1-7:20")).unwrap());
     });
-    assert!(choose(&servers, &wanted).unwrap_err().contains("that another has not"));
+    assert!(choose(&servers, &wanted).unwrap_err().contains("that another one lacks"));
 }
 
 #[test]

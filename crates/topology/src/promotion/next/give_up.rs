@@ -25,7 +25,7 @@ pub(super) fn give_up(plan: &mut Plan, servers: &[Server], now: Instant) -> Opti
     };
     if let Some(to) = plan.to.and_then(|to| find(servers, to)).filter(|to| to.is_open()) {
         // It was opened before this move: what it has taken since `from` has not.
-        let why = format!("{} takes writes already; look which of the two is the primary", to.name);
+        let why = format!("{} takes writes already; check which of the two is the primary", to.name);
         return Some(Next::Stuck(why));
     }
     // Also of one that was closed before: it has started again.

@@ -62,7 +62,8 @@ pub(super) fn promote(plan: &mut Plan, servers: &[Server], now: Instant) -> Next
 fn has_two_histories(plan: &Plan, servers: &[Server]) -> Option<String> {
     let from = plan.is_given_back(servers)?;
     Some(format!(
-        "{} takes writes again, and the new primary has transactions that it has not: look which of the two is the primary",
+        "{} takes writes again, and the new primary has transactions that it lacks: check which of the two is the \
+         primary",
         from.name
     ))
 }
@@ -208,7 +209,7 @@ fn arrange(
         steps.push(Step::Detach(aim.id));
     }
     if steps.is_empty() {
-        // Not before it follows nobody: it may follow one of them.
+        // Not before it follows no server: it may follow one of them.
         steps = turn(plan, aim);
     }
     (!steps.is_empty()).then_some(Next::Do(steps))
@@ -435,7 +436,7 @@ mod tests {
         let mut plan = plan(Move::Switchover, &servers);
         plan.is_opening = true;
         let told = next(&mut plan, &servers, now);
-        assert!(matches!(&told, Next::Stuck(why) if why.contains("look which of the two")), "{told:?}");
+        assert!(matches!(&told, Next::Stuck(why) if why.contains("check which of the two")), "{told:?}");
         assert_eq!(plan.is_overtaken(&servers).map(|one| one.id), Some(BackendId(0)));
         close(&mut servers[0]);
         assert!(plan.is_overtaken(&servers).is_none(), "nobody has opened it");

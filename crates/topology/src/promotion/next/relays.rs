@@ -30,8 +30,8 @@ pub(super) fn cut(plan: &mut Plan, servers: &[Server], from: &Server, now: Insta
         && plan.wanted.on_loss == OnLoss::Refuse
     {
         let why = format!(
-            "{count} of the {} relays can be asked and take a cut, and {needed} have to be cut, so that {} has nothing acknowledged any more: \
-             {}",
+            "{count} of the {} relays can be asked and cut off, and {needed} have to be cut off so that {} gets no \
+             acknowledgement any more: {}",
             plan.relays.len(),
             from.name,
             why_not(plan)
@@ -89,7 +89,7 @@ pub(super) fn drain(
     }
     if plan.waits_too_long(Waiting::Drain, now) {
         let why = format!(
-            "{} has not got everything that the relays have within {} s",
+            "{} has not received everything that the relays have within {} s",
             aim.name,
             plan.limits.catch_up.as_secs_f32()
         );

@@ -55,7 +55,7 @@ pub enum ClientFailure {
     Rsa(#[from] RsaError),
     /// Nobody has named the backend, and it proves nothing.
     #[error(
-        "other servers have named this host, and nothing proves that it is one of them: no login is sent. Set \
+        "other servers have named this host, and nothing proves its identity: the proxy sends no login. Set \
          tls = \"verify_identity\" with tls_ca, or tls_fingerprints, or list it as a [[cluster.backend]]"
     )]
     UnprovedHost,

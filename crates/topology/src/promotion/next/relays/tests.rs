@@ -102,7 +102,7 @@ fn another_actor_cuts_anew_and_goes_on() {
 /// It says that it is cut: that is in its memory alone.
 #[test]
 fn a_relay_whose_disk_takes_no_cut_holds_nothing_up_where_enough_others_do() {
-    for (others, expected) in [(2, None), (1, Some("1 of the 2 relays can be asked and take a cut"))] {
+    for (others, expected) in [(2, None), (1, Some("1 of the 2 relays can be asked and cut off"))] {
         let (mut servers, mut plan) = lost();
         let (now, stuck) = (Instant::now(), RelayId(9));
         let mut relays: Vec<_> = (0..others).map(|id| Relay { id: RelayId(id), ..relay(5) }).collect();
@@ -152,7 +152,7 @@ fn without_a_relay_that_answers_nothing_is_promoted() {
         steps_of_undone(&mut servers, &mut plan),
         [&BEFORE[..2], &["release held transactions"]].concat()
     );
-    assert!(plan.undoing.unwrap().contains("0 of the 1 relays can be asked and take a cut"));
+    assert!(plan.undoing.unwrap().contains("0 of the 1 relays can be asked and cut off"));
 }
 
 /// The relay does not answer: no step changes it.
