@@ -145,14 +145,27 @@ impl Console {
         let (statistics, names) = (self.parts.statistics.clone(), Names::of(self));
         let most = self.parts.proxy.most_digests_of_snapshot();
         let (at, started) = (seconds(SystemTime::now()), seconds(self.began));
-        let (resets, counters) = (statistics.resets(), status::numbers(self));
-        let statements = rt::compute(move || {
+        let counters = status::numbers(self);
+        let added = rt::compute(move || {
             let mut statements = backends(&statistics, &names);
             statements.extend(users(&statistics, &names));
-            statements.extend(digests(&statistics, &names, most));
-            statements
+            let (resets, digests) = of_one_time(&statistics, || digests(&statistics, &names, most));
+            statements.extend(digests);
+            (resets, statements)
         });
-        Some(Snapshot { at, started, by, resets, counters, statements: statements.await? })
+        let (resets, statements) = added.await?;
+        Some(Snapshot { at, started, by, resets, counters, statements })
+    }
+}
+
+/// What lies between two resets as a whole, and how many there had been before it.
+fn of_one_time<T>(statistics: &Statistics, mut look: impl FnMut() -> T) -> (u32, T) {
+    loop {
+        let resets = statistics.resets();
+        let seen = look();
+        if statistics.resets() == resets {
+            return (resets, seen);
+        }
     }
 }
 
@@ -254,5 +267,19 @@ mod tests {
         assert_eq!(times, [1099, 1098, 1097, 1096, 1095, 1094, 1093, 1092, 1091, 1090, rest]);
         assert_eq!(rows.iter().map(|row| row.totals[0]).sum::<i64>(), 100);
         assert_eq!(digests(&statistics, &Names::of(&console), 0).len(), 1);
+    }
+    #[test]
+    fn digests_are_not_those_of_another_reset_than_is_told() {
+        let limits = Limits { by_digest: true, max_bytes: 1 << 20, max_text: 100 };
+        let statistics = Statistics::new(Account::unlimited(), limits);
+        let mut looks = 0;
+        let seen = of_one_time(&statistics, || {
+            looks += 1;
+            if looks == 1 {
+                statistics.reset();
+            }
+            looks
+        });
+        assert_eq!(seen, (1, 2));
     }
 }
