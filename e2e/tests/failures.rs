@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Answer, Client, ConfigFile, Login, ServerError, Stage, until};
+use delphinus_e2e::{Answer, Client, ConfigFile, Login, ServerError, Stage, run_python, until};
 use delphinus_sandbox::Flavor;
 
 /// A monitor that notices at once, and few retries in the way.
@@ -182,6 +182,8 @@ fn drivers_read_on(stage: &Stage, flavor: Flavor) {
     let told = python.error("INSERT INTO down VALUES (5)").unwrap();
     assert_eq!((told.code, told.sqlstate.as_str()), (1213, "40001"), "{flavor}: {told}");
     python.query("ROLLBACK").unwrap();
+    let said = run_python("check_without_primary.py", &stage.address, &[]).unwrap();
+    assert_eq!(said.lines().filter(|line| line.starts_with("ok ")).count(), 6, "{flavor}: {said}");
 }
 
 /// libmariadb takes an error with a number of its own for a broken packet.
