@@ -72,6 +72,7 @@ fn statements_live(flavor: Flavor) {
     cursors_of_one_text_do_not_disturb_each_other(&stage);
     more_cursors_than_there_is_room_for(&stage);
     long_data_is_its_statements_own(&stage);
+    values_of_one_client_do_not_change_those_of_another(&stage);
     ddl_is_not_noticed(&stage);
     lost_connections_are_not_noticed(&stage);
     thousands_of_statements(&mut stage);
@@ -284,6 +285,21 @@ fn long_data_is_its_statements_own(stage: &Stage) {
     client.send_long_data(first.id, 0, b"dropped").unwrap();
     client.reset_statement(first.id).unwrap();
     assert_eq!(numbers(execute(&mut client, &first, &[Param::Bytes(b"kept".to_vec())])), [4]);
+}
+
+/// MySQL gives a bare parameter the type of its first value, and converts later ones to that.
+fn values_of_one_client_do_not_change_those_of_another(stage: &Stage) {
+    let text = "SELECT ? FOR UPDATE";
+    let mut clients = [connect(stage), connect(stage), connect(stage)];
+    // One after another on the same connection.
+    let statements = clients.each_mut().map(|client| prepare(client, text));
+    for round in 0..2 {
+        assert_eq!(numbers(execute(&mut clients[0], &statements[0], &[Param::Int(7)])), [7], "{round}");
+        for (client, statement) in clients.iter_mut().zip(&statements).skip(1) {
+            let rows = execute(client, statement, &[Param::Text("abc".into())]).rows().unwrap();
+            assert_eq!(rows[0][0].as_deref(), Some(&b"abc"[..]), "{round}");
+        }
+    }
 }
 
 /// What the servers themselves say is what clients of the proxy see: of the same table, before and after.

@@ -267,9 +267,10 @@ impl Session {
         if let Some(error) = found.late_error.take() {
             return Err(*error);
         }
-        let (statement, key, sketch) = (found.statement, found.key.clone(), found.sketch);
         let params = note_types((input, &self.client), found, &self.worker.tokens);
-        let sharing = found.sharing();
+        // Its key says of which classes its parameters are, which may be others now.
+        let (statement, key, sketch, sharing) =
+            (found.statement, found.key.clone(), found.sketch, found.sharing());
         self.admit_execution(&statement, &key, sketch)?;
         self.begin_statement(&statement);
         self.tell_prepared(&statement, &key);
