@@ -194,7 +194,7 @@ impl Lease {
             key: key.to_owned(),
             value: value.map(str::to_owned),
             by: None,
-            seen: None,
+            lets_in: None,
             answered,
         });
     }
@@ -205,16 +205,16 @@ impl Lease {
             key: key.to_owned(),
             value: value.map(str::to_owned),
             by: Some(by),
-            seen: None,
+            lets_in: None,
             answered,
         });
     }
 
     /// Changes the list of members as `let_in` has said.
     pub fn change_list(&self, change: ListChange, answered: Answered) {
-        let ListChange { text, seen } = change;
+        let ListChange { text, member, seen } = change;
         let key = failsafe::LIST.to_owned();
-        self.change(Change { key, value: Some(text), by: None, seen: Some(seen), answered });
+        self.change(Change { key, value: Some(text), by: None, lets_in: Some((member, seen)), answered });
     }
 
     fn change(&self, change: Change) {
@@ -275,10 +275,15 @@ impl Keeper {
         }));
         self.left_by_earlier = self.own.as_ref().and_then(OwnFile::lease);
         while self.wait() {
+            let begun = Instant::now();
             let done = self.turn();
             if let Err(error) = done {
                 self.complain(&error);
-                self.ask_to_stay();
+                // One that refuses a single thing, and has listed all, is not lost.
+                let answers = self.listed_at.is_some_and(|at| at >= begun);
+                if !answers || !matches!(error, StoreError::Refused(_)) {
+                    self.ask_to_stay();
+                }
                 self.next_list = Instant::now() + PAUSE;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Answered, Keeper, failsafe};
+use super::{Answered, Keeper};
 use crate::store::{Holding, StoreError};
 
 /// Of a key that stays.
@@ -12,8 +12,8 @@ pub(super) struct Change {
     pub(super) value: Option<String>,
     /// It is made only as long as this process holds that; `None`: in any case.
     pub(super) by: Option<Holding>,
-    /// It is made only where the list of members has that revision.
-    pub(super) seen: Option<u64>,
+    /// It is the list of members, lets this one in, and is made only where the list has that revision.
+    pub(super) lets_in: Option<(String, u64)>,
     /// Who hears of it.
     pub(super) answered: Answered,
 }
@@ -21,24 +21,24 @@ pub(super) struct Change {
 impl Keeper {
     pub(super) fn change_what_stays(&mut self) -> Result<(), StoreError> {
         // Taken one by one: what is left after a mistake is tried in the next turn.
-        while let Some(Change { key, value, by, seen, answered }) =
+        while let Some(Change { key, value, by, lets_in, answered }) =
             { self.shared.state().changes.pop_front() }
         {
-            if key == failsafe::LIST
-                && let Err(error) = self.remember()
+            if let Some((member, _)) = &lets_in
+                && let Err(error) = self.begin_to_let_in(member)
             {
-                answered(Err(StoreError::Refused(format!("cannot keep the names of members: {error}"))));
+                answered(Err(error));
                 continue;
             }
-            let done = match (seen, &by, &value) {
-                (Some(seen), _, value) => self.swap_list(value.as_deref().unwrap_or_default(), seen),
+            let done = match (&lets_in, &by, &value) {
+                (Some((_, seen)), _, value) => self.swap_list(value.as_deref().unwrap_or_default(), *seen),
                 (None, Some(by), value) => self.store.write_as(&key, value.as_deref(), by),
                 (None, None, Some(value)) => self.store.put(&key, value).map(|()| true),
                 (None, None, None) => self.store.delete(&key).map(|()| true),
             };
             match done {
                 Ok(true) => answered(Ok(())),
-                Ok(false) if seen.is_some() => answered(Err(changed())),
+                Ok(false) if lets_in.is_some() => answered(Err(changed())),
                 Ok(false) => answered(Err(overtaken())),
                 Err(error) => {
                     self.has_failed = true;

@@ -24,6 +24,9 @@ pub(super) const LIST: &str = "failsafe";
 
 /// Between two rounds of questions to the other members.
 const BREATH: Duration = Duration::from_millis(200);
+/// So many rounds are asked between two turns: one answer that is late must not end what all others would leave here, and the store may
+/// answer again at any time.
+const ROUNDS: usize = 2;
 /// How often a process that stops tries to leave the list: others may change it at the same time.
 const TRIES: usize = 3;
 
@@ -31,6 +34,8 @@ const TRIES: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListChange {
     pub(super) text: String,
+    /// Who is let in by it.
+    pub(super) member: String,
     pub(super) seen: u64,
 }
 
@@ -51,7 +56,7 @@ fn revision(view: &View) -> u64 {
 /// Takes in who holds what.
 pub(super) fn note(promises: &mut Promises, view: &View) {
     let held = view.entries.iter().filter(|(key, entry)| key.starts_with(KEPT) && entry.lease != 0);
-    promises.note(held.map(|(key, entry)| (key.clone(), entry.value.clone())), &roll(view, None));
+    promises.note(held.map(|(key, entry)| (key.clone(), entry.value.clone())));
 }
 
 /// True if this member may take a key that is free.
@@ -65,6 +70,17 @@ impl State {
     fn members(&self) -> MemberNames {
         self.promises.members(&roll(&self.view, None))
     }
+
+    /// Whether an operator may let a member in.
+    fn may_let_in(&self, member: &str) -> Result<(), String> {
+        if let Some((vip, entry)) = self.view.below(KEPT).find(|(_, entry)| entry.lease != 0) {
+            let holder = &entry.value;
+            return Err(format!(
+                "{member} is new, and takes nothing over before a member of the list has let it in: {holder}, which has {vip}, does so; try again"
+            ));
+        }
+        self.promises.may_let_in(boot_now())
+    }
 }
 
 impl Lease {
@@ -73,23 +89,18 @@ impl Lease {
     /// # Errors
     /// Why that is not for this member to say.
     pub fn let_in(&self, member: &str) -> Result<Option<ListChange>, String> {
-        let mut state = self.shared.state();
-        let (view, mut list) = (state.view.clone(), roll(&state.view, None).list);
+        let state = self.shared.state();
+        let mut list = roll(&state.view, None).list;
         if list.is_empty() || list.contains(member) {
             return Ok(None);
         }
         // Without that option there is nobody who lets others in, and nobody who stays by promises.
         if state.promises.is_on() {
-            if let Some((vip, entry)) = view.below(KEPT).find(|(_, entry)| entry.lease != 0) {
-                let holder = &entry.value;
-                return Err(format!(
-                    "{member} is new, and takes nothing over before a member of the list has let it in: {holder}, which has {vip}, does so; try again"
-                ));
-            }
-            state.promises.let_in(member, boot_now())?;
+            state.may_let_in(member)?;
         }
         list.insert(member.to_owned());
-        Ok(Some(ListChange { text: Roll::text(&list), seen: revision(&view) }))
+        let seen = revision(&state.view);
+        Ok(Some(ListChange { text: Roll::text(&list), member: member.to_owned(), seen }))
     }
 
     /// Promises to take nothing over that another member holds, for as long as it asks.
@@ -148,6 +159,21 @@ impl Keeper {
         self.swap_list(&Roll::text(&next), seen).map(drop)
     }
 
+    /// An operator lets a member in: from now on nothing is promised to a holder that does not know it.
+    ///
+    /// # Errors
+    /// Why not. It was safe when the operator said so, and may not be any more.
+    pub(super) fn begin_to_let_in(&mut self, member: &str) -> Result<(), StoreError> {
+        let mut state = self.shared.state();
+        if state.promises.is_on() {
+            let may = state.may_let_in(member).and_then(|()| state.promises.let_in(member, boot_now()));
+            may.map_err(StoreError::Refused)?;
+        }
+        drop(state);
+        let kept = self.remember();
+        kept.map_err(|error| StoreError::Refused(format!("cannot keep the names of members: {error}")))
+    }
+
     /// An answer, whichever it is, says that no change before it is on its way any more.
     pub(super) fn swap_list(&mut self, text: &str, seen: u64) -> Result<bool, StoreError> {
         let done = self.store.swap(LIST, text, seen)?;
@@ -195,15 +221,14 @@ impl Keeper {
         own.keep_members(&Roll::text(&members))
     }
 
-    /// The store does not answer: asks all members, again and again while there is time, and stays if all of them promise.
+    /// The store does not answer: asks all members, and stays if all of them promise.
     pub(super) fn ask_to_stay(&self) {
         let Some(member) = self.member().map(str::to_owned) else { return };
-        loop {
+        for round in 1..=ROUNDS {
             let Some((keys, until)) = self.at_stake() else { return };
-            if self.ask_once(&member, keys) {
+            if self.ask_once(&member, keys) || round == ROUNDS {
                 return;
             }
-            // One answer that is late must not end what all others would leave here.
             if until.since(boot_now()) <= patience(self.terms) + BREATH || self.shared.state().stops {
                 return;
             }

@@ -1,5 +1,8 @@
 //! What is held, promised and written while the store, or a list of its keys, does not answer.
 
+use std::net::TcpListener;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
 
 use super::*;
@@ -27,6 +30,10 @@ struct Told {
     claims_take: Duration,
     /// This key cannot be taken.
     refuses: Option<&'static str>,
+    /// So many questions are not answered.
+    fails: u32,
+    /// A key is being taken.
+    is_claiming: bool,
 }
 
 impl Shaky {
@@ -36,7 +43,9 @@ impl Shaky {
 
     fn ask<T>(&self, what: impl FnOnce(&mut Told) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut told = self.0.lock().unwrap();
-        if told.is_gone {
+        let fails = told.fails > 0;
+        told.fails = told.fails.saturating_sub(1);
+        if told.is_gone || fails {
             return Err(StoreError::Unreachable("gone".into()));
         }
         what(&mut told)
@@ -57,8 +66,14 @@ impl Store for Shaky {
     }
 
     fn claim(&mut self, key: &str, value: &str, lease: u64) -> Result<Claimed, StoreError> {
-        thread::sleep(self.0.lock().unwrap().claims_take);
+        let takes = {
+            let mut told = self.0.lock().unwrap();
+            told.is_claiming = true;
+            told.claims_take
+        };
+        thread::sleep(takes);
         self.ask(|told| {
+            told.is_claiming = false;
             if told.refuses == Some(key) {
                 Err(StoreError::Refused("too long".into()))
             } else {
@@ -184,11 +199,32 @@ fn an_operators_word_lets_a_member_in_where_no_holder_can() {
         "x stays by that word, and does not know w"
     );
     thread::sleep(TERMS.ttl);
-    let change = lease.let_in("w").unwrap().unwrap();
+    let [change, late] = [(); 2].map(|()| lease.let_in("w").unwrap().unwrap());
     assert_eq!(change.text, "w,x,y");
-    let refused = lease.promise(&promise("x", &["x", "y"]), "y").unwrap_err();
+    // Somebody else has changed the list meanwhile: w is no member, and a holder need not know of it.
+    store.set(|told| told.keys.put("failsafe", "x,y").unwrap());
+    assert!(changed(&lease, change).unwrap_err().to_string().contains("changed meanwhile"));
+    let promised = || lease.promise(&promise("x", &["x", "y"]), "y");
+    let begun = Instant::now();
+    while let Err(why) = promised() {
+        assert!(begun.elapsed() < LIMIT, "{why}");
+        thread::sleep(Duration::from_millis(5));
+    }
+    // A word that was safe when it was said.
+    assert!(changed(&lease, late).unwrap_err().to_string().contains("was promised"));
+    thread::sleep(TERMS.ttl);
+    let change = lease.let_in("w").unwrap().unwrap();
+    changed(&lease, change).unwrap();
+    let refused = promised().unwrap_err();
     assert!(refused.contains("a member w"), "{refused}");
     lease.promise(&promise("x", &["w", "x", "y"]), "y").unwrap();
+}
+
+/// What has become of a change of the list.
+fn changed(lease: &Lease, change: ListChange) -> Result<(), StoreError> {
+    let (answered, answer) = mpsc::channel();
+    lease.change_list(change, Box::new(move |done| drop(answered.send(done))));
+    answer.recv_timeout(LIMIT).unwrap()
 }
 
 /// It has let a member in, and starts again where it does not see the store. The holder asks it, and does not know of that.
@@ -251,10 +287,60 @@ fn a_promise_does_not_wait_for_a_store_that_takes_its_time() {
     until(&lease, holds("reach/y"));
     store.set(|told| told.claims_take = Duration::from_secs(2));
     lease.want("members/y", "proxy");
-    thread::sleep(Duration::from_millis(200));
+    let begun = Instant::now();
+    while !store.0.lock().unwrap().is_claiming {
+        assert!(begun.elapsed() < LIMIT, "the key is not asked for");
+        thread::sleep(Duration::from_millis(5));
+    }
     let begun = Instant::now();
     lease.promise(&promise("x", &["x", "y"]), "y").unwrap();
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(store.0.lock().unwrap().is_claiming, "it has waited for nothing");
+}
+
+/// A member that is dead: the list and its lease have it still. How often it was asked.
+fn dead_member(store: &Shaky) -> Arc<AtomicUsize> {
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", door.local_addr().unwrap());
+    store.set(|told| {
+        told.keys.put("failsafe", "a,dead").unwrap();
+        let lease = told.keys.grant(TERMS.ttl).unwrap().lease;
+        told.keys.claim("reach/dead", &address, lease).unwrap();
+    });
+    let asked = Arc::<AtomicUsize>::default();
+    let count = asked.clone();
+    thread::spawn(move || door.incoming().for_each(|_| drop(count.fetch_add(1, SeqCst))));
+    asked
+}
+
+/// As in an election: one question is not answered. What the members say takes no time from the next one.
+#[test]
+fn the_store_is_asked_again_before_the_tenure_is_almost_over() {
+    let store = Shaky::default();
+    let asked = dead_member(&store);
+    let lease = start(&store, Some(member("a")));
+    lease.want("vips/w", "a");
+    until(&lease, holds("vips/w"));
+    store.set(|told| told.fails = 1);
+    until(&lease, |view| view.trouble.is_some());
+    until(&lease, |view| view.trouble.is_none());
+    assert!(holds("vips/w")(&lease.view()));
+    assert_eq!(asked.load(SeqCst), 2, "rounds of questions to the member that is dead");
+}
+
+#[test]
+fn a_store_that_refuses_one_key_is_not_lost() {
+    let store = Shaky::default();
+    let asked = dead_member(&store);
+    let lease = start(&store, Some(member("a")));
+    lease.want("vips/w", "a");
+    until(&lease, holds("vips/w"));
+    store.set(|told| told.refuses = Some("b/second"));
+    lease.want("b/second", "a");
+    until(&lease, |view| view.trouble.as_deref().is_some_and(|why| why.contains("too long")));
+    lease.want("c/third", "a");
+    until(&lease, holds("c/third"));
+    assert_eq!(asked.load(SeqCst), 0, "nobody has to promise anything");
 }
 
 #[test]

@@ -86,8 +86,6 @@ pub struct Promises {
     unsure: MemberNames,
     /// The change was answered: the next look at the store shows what has come of it.
     is_answered: bool,
-    /// Members that an operator's word lets in, until the list has them.
-    let_in: MemberNames,
     /// It is known which members there were before this process.
     knows_earlier: bool,
 }
@@ -109,9 +107,8 @@ impl Promises {
     }
 
     /// Takes in who holds what, and who the members are, as the store has shown it.
-    pub fn note(&mut self, held: impl Iterator<Item = (String, String)>, roll: &Roll) {
+    pub fn note(&mut self, held: impl Iterator<Item = (String, String)>) {
         self.last.extend(held);
-        self.let_in.retain(|name| !roll.list.contains(name));
         if std::mem::take(&mut self.is_answered) {
             self.unsure.clear();
         }
@@ -142,7 +139,7 @@ impl Promises {
     /// The members whom this one has to ask. Each of them may take something.
     pub fn members(&self, roll: &Roll) -> MemberNames {
         let mut members = roll.known();
-        members.extend(self.unsure.iter().chain(&self.let_in).cloned());
+        members.extend(self.unsure.iter().cloned());
         members
     }
 
@@ -210,17 +207,26 @@ impl Promises {
         self.is_answered = true;
     }
 
-    /// An operator lets `member` in, where no member of the list does.
+    /// Whether an operator may let a member in, where no member of the list does.
     ///
     /// # Errors
     /// Why that would not be safe.
-    pub fn let_in(&mut self, member: &str, now: BootTime) -> Result<(), String> {
-        if let Some(holder) = self.given_to(now) {
-            return Err(format!(
-                "{holder} has lost the lease store, and was promised that nothing is taken over"
-            ));
+    pub fn may_let_in(&self, now: BootTime) -> Result<(), String> {
+        match self.given_to(now) {
+            Some(holder) => {
+                Err(format!("{holder} has lost the lease store, and was promised that nothing is taken over"))
+            }
+            None => Ok(()),
         }
-        self.let_in.insert(member.to_owned());
+    }
+
+    /// `member` is about to be written into the list at an operator's word. From now on it counts as written.
+    ///
+    /// # Errors
+    /// As `may_let_in`.
+    pub fn let_in(&mut self, member: &str, now: BootTime) -> Result<(), String> {
+        self.may_let_in(now)?;
+        self.unsure.insert(member.to_owned());
         Ok(())
     }
 }

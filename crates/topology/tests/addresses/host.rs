@@ -192,7 +192,7 @@ impl Host {
         let held = self.life.shown.keys.iter().filter(|(key, _)| key.starts_with("vips/"));
         let held: Vec<_> = held.map(|(key, held)| (key.clone(), held.value.clone())).collect();
         let roll = self.roll();
-        self.life.stay.promises.note(held.into_iter(), &roll);
+        self.life.stay.promises.note(held.into_iter());
         self.let_go_of_others();
         self.remember();
         if self.life.leaving.is_some() {

@@ -14,6 +14,8 @@ use crate::world::Fault;
 /// How long a round of questions may take, and the time to the next one.
 const ROUND: u64 = 700;
 const BREATH: u64 = 100;
+/// So many, and then the store is asked again.
+const ROUNDS: u32 = 2;
 
 /// What is asked of another member.
 #[derive(Debug, Clone)]
@@ -42,6 +44,8 @@ pub(crate) struct Stay {
     /// Keys that this process has asked for, and not given back.
     pub(crate) taken: BTreeSet<String>,
     round: Option<Round>,
+    /// How many were begun since the last question to the store.
+    rounds: u32,
     /// Rounds that are to be begun are, at this time.
     again: Option<u64>,
     /// Since when no member of the list was there.
@@ -121,7 +125,7 @@ impl Host {
             let is_any = roll.list.is_empty() || roll.list.iter().any(|name| roll.there.contains(name));
             let since = *life.stay.all_away.get_or_insert(now);
             life.stay.all_away = Some(since).filter(|_| !is_any);
-            if !is_any && now - since > 2 * TERMS.ttl.as_millis() as u64 {
+            if !is_any && now - since > TERMS.ttl.as_millis() as u64 {
                 next = Some(roll.there.clone());
             }
         }
@@ -139,7 +143,7 @@ impl Host {
     /// A question was not answered.
     pub(crate) fn ask_to_stay(&mut self, now: u64) {
         if self.life.stay.promises.is_on() && self.life.stay.round.is_none() {
-            self.life.stay.again = Some(now);
+            (self.life.stay.again, self.life.stay.rounds) = (Some(now), 0);
         }
     }
 
@@ -165,6 +169,7 @@ impl Host {
         members.remove(&*self.name);
         let asked = members.iter().map(|name| (name.clone(), ask.clone())).collect();
         let (promised, refused) = (MemberNames::new(), MemberNames::new());
+        self.life.stay.rounds += 1;
         self.life.stay.round = Some(Round { sent: now, ask, others: members, promised, refused });
         asked
     }
@@ -190,7 +195,9 @@ impl Host {
         let promised = |name: &str| round.promised.contains(name).then_some(boot(from));
         if may_stay(round.others.iter().map(String::as_str), promised, (boot(now), sure)) {
             stay.kept = (round.ask.keys.into_iter().collect(), Some(boot(from) + sure));
-        } else if until.is_some_and(|until| until.since(boot(now)) > Duration::from_millis(ROUND + BREATH)) {
+        } else if stay.rounds < ROUNDS
+            && until.is_some_and(|until| until.since(boot(now)) > Duration::from_millis(ROUND + BREATH))
+        {
             stay.again = Some(now + BREATH);
         }
     }
