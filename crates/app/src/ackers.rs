@@ -7,7 +7,7 @@ use std::sync::Arc;
 use delphinus_config::RemoteRelay;
 use delphinus_monitor::{LeaveTold, PromotionRelays};
 use delphinus_net::Place;
-use delphinus_net::rt::{self, watch};
+use delphinus_net::rt::watch;
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{Relay, RelayId};
 
@@ -30,21 +30,16 @@ impl Ackers {
     ) -> Self {
         Self { relays, remote: RemoteRelays::new(remote), places }
     }
-
-    async fn look_at(&self, id: RelayId, name: &str) -> Relay {
-        let Some(one) = self.remote.named(name) else { return self.relays.standing(id, name) };
-        let backend =
-            |address: &str, name: &str| Some(find(&self.places, address, name)?.spot().name.clone());
-        self.remote.look(id, &one, &backend).await
-    }
 }
 
 impl PromotionRelays for Ackers {
-    fn look<'a>(&'a self, names: &'a [String]) -> Pin<Box<dyn Future<Output = Vec<Relay>> + 'a>> {
-        let look = |(name, number): (&'a String, u16)| -> Pin<Box<dyn Future<Output = Relay> + 'a>> {
-            Box::pin(self.look_at(RelayId(number), name))
-        };
-        Box::pin(rt::all(names.iter().zip(0..).map(look).collect()))
+    fn look<'a>(&'a self, id: RelayId, name: &'a str) -> Pin<Box<dyn Future<Output = Relay> + 'a>> {
+        Box::pin(async move {
+            let Some(one) = self.remote.named(name) else { return self.relays.standing(id, name) };
+            let backend =
+                |address: &str, name: &str| Some(find(&self.places, address, name)?.spot().name.clone());
+            self.remote.look(id, &one, &backend).await
+        })
     }
 
     fn cut<'a>(&'a self, name: &'a str, epoch: u64) -> LeaveTold<'a, String> {
