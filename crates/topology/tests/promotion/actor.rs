@@ -25,7 +25,7 @@ struct Sent {
 }
 
 fn admission() -> Admission {
-    Admission::new(Duration::from_millis(100), Duration::from_millis(1_000))
+    Admission::new(Duration::from_millis(100), Duration::from_secs(1))
 }
 
 pub(crate) struct Actor {
