@@ -7,7 +7,7 @@ use std::sync::Arc;
 use delphinus_admin::RemoteRelayRow;
 use delphinus_config::RemoteRelay;
 use delphinus_monitor::{LeaveTold, PromotionRelays};
-use delphinus_net::rt::{self, watch};
+use delphinus_net::rt::watch;
 use delphinus_net::{Address, Place};
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{Relay, RelayId};
@@ -36,21 +36,16 @@ impl Ackers {
     pub(crate) fn remote_rows(&self) -> Vec<RemoteRelayRow> {
         self.remote.rows()
     }
-
-    async fn look_at(&self, id: RelayId, name: &str) -> Relay {
-        let Some(one) = self.remote.named(name) else { return self.relays.standing(id, name) };
-        let backend = |address: &Address| Some(find(&self.places, address)?.name());
-        self.remote.look(id, &one, &backend).await
-    }
 }
 
 impl PromotionRelays for Ackers {
-    fn look<'a>(&'a self, names: &'a [String]) -> Pin<Box<dyn Future<Output = Vec<Relay>> + 'a>> {
-        self.remote.keep_only(names);
-        let look = |(name, number): (&'a String, u16)| -> Pin<Box<dyn Future<Output = Relay> + 'a>> {
-            Box::pin(self.look_at(RelayId(number), name))
-        };
-        Box::pin(rt::all(names.iter().zip(0..).map(look).collect()))
+    fn look<'a>(&'a self, id: RelayId, name: &'a str) -> Pin<Box<dyn Future<Output = Relay> + 'a>> {
+        self.remote.forget_removed();
+        Box::pin(async move {
+            let Some(one) = self.remote.named(name) else { return self.relays.standing(id, name) };
+            let backend = |address: &Address| Some(find(&self.places, address)?.name());
+            self.remote.look(id, &one, &backend).await
+        })
     }
 
     fn cut<'a>(&'a self, name: &'a str, epoch: u64) -> LeaveTold<'a, String> {

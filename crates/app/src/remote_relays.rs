@@ -74,9 +74,9 @@ impl RemoteRelays {
         self.sections.borrow().iter().find(|one| one.name == name).cloned()
     }
 
-    /// Forgets those that are not among these, or have no section any more: their lines end, and their passwords go.
-    pub(crate) fn keep_only(&self, names: &[String]) {
-        self.known.borrow_mut().retain(|name, _| names.contains(name) && self.named(name).is_some());
+    /// Forgets those that have no section any more: their lines end, and their passwords go.
+    pub(crate) fn forget_removed(&self) {
+        self.known.borrow_mut().retain(|name, _| self.named(name).is_some());
     }
 
     /// How it stands.
@@ -322,7 +322,6 @@ mod tests {
         let sections = crate::switching::remote_relays(&config.clusters[0]);
         let (sender, receiver) = watch::channel(sections.clone());
         let relays = RemoteRelays::new(receiver);
-        let names = ["one".to_owned(), "two".to_owned()];
         let known = || {
             let mut known: Vec<_> = relays.known.borrow().keys().cloned().collect();
             known.sort();
@@ -330,15 +329,11 @@ mod tests {
         };
         let ask_all = || sections.iter().for_each(|one| relays.with(one, |_| ()));
         ask_all();
-        relays.keep_only(&names);
-        assert_eq!(known(), names);
+        relays.forget_removed();
+        assert_eq!(known(), ["one", "two"]);
         sender.send_replace(sections[..1].into());
-        relays.keep_only(&names);
+        relays.forget_removed();
         assert_eq!(known(), ["one"], "its section is gone");
-        sender.send_replace(sections.clone());
-        ask_all();
-        relays.keep_only(&names[1..]);
-        assert_eq!(known(), ["two"], "`relays` does not name it any more");
     }
 
     struct Nothing;

@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         limit: Duration::from_secs(10),
         is_started: true,
     };
-    let relay = Relay::start(settings)?;
+    let relay = Relay::start(settings, &Account::unlimited())?;
     let (cert, key) = ServerTls::self_signed()?;
     let door = Door {
         addresses: vec![ListenAddress::Tcp(listen.parse()?)],

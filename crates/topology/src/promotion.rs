@@ -6,6 +6,7 @@
 //! | what a server says to whoever moves roles | `standing` |
 //! | what a relay says that acknowledges | `relay` |
 //! | what is wanted, and what cannot be seen at the servers | `plan` |
+//! | which relays the proxy turns to the primary by itself | `admit` |
 //! | which steps there are | `step` |
 //! | what is to be done next | `next` |
 //! | which replica takes the role | `candidate` |
@@ -21,6 +22,7 @@
 //! Nothing here remembers what was done where a server can tell it: a step that was done and not answered is seen to be done, and
 //! another actor goes on from the same servers.
 
+mod admit;
 mod again;
 mod candidate;
 mod check;
@@ -36,6 +38,7 @@ mod relay;
 mod standing;
 mod step;
 
+pub use admit::Admission;
 pub use again::{Runs, may_reopen};
 pub use candidate::{Choice, choose, choose_next, unfit};
 pub use check::{Check, Verdict as CheckVerdict, checks};

@@ -1,8 +1,9 @@
 //! Two relays, each a process of its own, are the only ones that acknowledge, and the primary waits for one of them without end. The
-//! proxy takes them along in planned moves, and cuts both off from a primary that is lost. A cut outlives the process that was cut. The same
-//! of one in a proxy that follows the cluster itself, and has other names for its backends.
+//! proxy takes them along in planned moves, and cuts both off from a primary that is lost. A cut outlives the process that was cut. One
+//! that is away while the role moves is told when it is back. The same of one in a proxy that follows the cluster itself, and has other
+//! names for its backends.
 
-use std::thread;
+use std::{fs, thread};
 
 use delphinus_e2e::relays::RelayProcess;
 use delphinus_e2e::{Client, Operators, until};
@@ -130,6 +131,7 @@ pub(crate) fn they_count(flavor: Flavor) {
     }
     let acknowledged = load.end();
     scene.assert_has(&acknowledged, None);
+    one_that_was_away_follows(&scene, &mut relays);
     what_one_of_them_has_survives(&mut scene, &mut relays);
     for one in relays {
         one.operator(&scene).query(&format!("RELAY STOP {}", one.name)).unwrap();
@@ -241,6 +243,51 @@ fn a_cut_outlives_its_process(scene: &Scene, relays: &mut [Remote; 2]) {
     }
     waits.join().unwrap().unwrap();
     until(LIMIT, "the primary to know both", || Ok(clients(scene, "primary")? == 2)).unwrap();
+}
+
+/// It is killed when the move has begun, and the other one is enough. It comes back and follows whom it has followed before.
+fn one_that_was_away_follows(scene: &Scene, [other, away]: &mut [Remote; 2]) {
+    without(scene, away, ("replica1", -40));
+    away.relay.process.start_again().unwrap();
+    away.acknowledges_to(scene, "replica1");
+    // Its disk takes no word of whom it is to follow: it is told once, and not again and again.
+    without(scene, away, ("primary", -41));
+    let blocked = away.relay.folder.join("epoch.toml.new");
+    fs::create_dir(&blocked).unwrap();
+    scene.operator().query("SET cluster.failover.step_timeout_ms = 1000").unwrap();
+    away.relay.process.start_again().unwrap();
+    let told = || {
+        let sql = "SELECT MAX(number) FROM switchovers WHERE requested_by = 'relays' AND state <> 'running'";
+        scene.rows(sql)[0][0].parse::<u64>().unwrap_or_default()
+    };
+    let before = told();
+    until(LIMIT, "the proxy to tell it", || Ok(told() > before)).unwrap();
+    let once = told();
+    for _ in 0..2 {
+        until_looked_at(scene);
+    }
+    assert_eq!(told(), once, "{:?}", scene.rows("SHOW SWITCHOVERS"));
+    scene.operator().query("SET cluster.failover.step_timeout_ms = 10000").unwrap();
+    fs::remove_dir(&blocked).unwrap();
+    let (identity, epoch) = (&other.fence(scene, "acknowledges_to")[0], &away.fence(scene, "epoch")[0]);
+    let (name, address) = (away.name, at(scene, "primary"));
+    let word = format!("RELAY TURN {name} TO 'primary' AT '{address}' IDENTITY '{identity}' EPOCH {epoch}");
+    away.operator(scene).query(&word).unwrap();
+    away.acknowledges_to(scene, "primary");
+}
+
+/// The role moves while this relay is away.
+fn without(scene: &Scene, away: &mut Remote, (to, value): (&str, i64)) {
+    let mut open = scene.stage.address.connect().unwrap();
+    open.query("BEGIN").unwrap();
+    open.query(&format!("INSERT INTO app.kept VALUES ({value})")).unwrap();
+    let (mut operator, command) = (scene.operator(), format!("SWITCHOVER TO {to}"));
+    let moves = thread::spawn(move || operator.rows(&command).map(drop));
+    let sql = "SELECT COUNT(*) FROM switchovers WHERE state = 'running'";
+    until(LIMIT, "the begin of the move", || Ok(scene.rows(sql)[0][0] != "0")).unwrap();
+    away.relay.process.kill();
+    open.query("COMMIT").unwrap();
+    moves.join().unwrap().unwrap();
 }
 
 /// No replica receives, and one relay stands still, when the primary writes, and is lost.

@@ -309,7 +309,11 @@ fn dead_member(store: &Shaky) -> Arc<AtomicUsize> {
     });
     let asked = Arc::<AtomicUsize>::default();
     let count = asked.clone();
-    thread::spawn(move || door.incoming().for_each(|_| drop(count.fetch_add(1, SeqCst))));
+    thread::spawn(move || {
+        for _ in door.incoming() {
+            count.fetch_add(1, SeqCst);
+        }
+    });
     asked
 }
 

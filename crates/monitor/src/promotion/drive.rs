@@ -4,6 +4,7 @@ mod agreed;
 mod along;
 mod hooks;
 mod kept;
+mod looks;
 mod lost;
 mod others;
 mod perform;
@@ -18,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
 use delphinus_topology::promotion::{
-    Alert, Check, CheckVerdict, Detection, Move, Next, OnLoss, Plan, Proof, Relay, Runs, Server, Waiting,
-    Wanted, checks, choose_next, next,
+    Admission, Alert, Check, CheckVerdict, Detection, Move, Next, OnLoss, Plan, Proof, Relay, Runs, Server,
+    Waiting, Wanted, checks, choose_next, next,
 };
 use delphinus_topology::{BackendId, Kind};
 use delphinus_view::SnapshotReader;
@@ -34,6 +35,7 @@ use super::settings::PromotionSettings;
 use super::story::{Story, Told};
 use crate::settings::Settings;
 use kept::Kept;
+use looks::Looks;
 use telling::state_of;
 
 /// Between two looks while something is waited for.
@@ -50,6 +52,7 @@ pub(super) struct Driver {
     settings: Rc<Settings>,
     reader: SnapshotReader,
     parts: Parts,
+    looks: Looks,
     story: Rc<RefCell<Story>>,
     hands: Vec<Hand>,
     /// With which settings the hands were made.
@@ -67,8 +70,8 @@ pub(super) struct Driver {
     events: Option<Arc<[Arc<str>]>>,
     /// Primaries that were replaced, until they follow the new one.
     replaced: Vec<BackendId>,
-    /// A move has cut relays off, and they may not go for the primary yet.
-    owes_relays: bool,
+    /// Relays that do not go for the primary.
+    admission: Admission,
     /// What has been said of servers that may not come back.
     refused: Vec<(BackendId, Arc<str>)>,
     /// What was seen of the primary's process.
@@ -101,6 +104,7 @@ impl Driver {
         Self {
             settings,
             reader,
+            looks: Looks::new(parts.relays.clone()),
             parts,
             story,
             hands: Vec::new(),
@@ -113,7 +117,7 @@ impl Driver {
             told: None,
             events: None,
             replaced: Vec::new(),
-            owes_relays: false,
+            admission: Admission::new(lost::COMES, lost::ADMITS_AGAIN),
             refused: Vec::new(),
             runs: Runs::default(),
             again: None,
@@ -166,9 +170,9 @@ impl Driver {
         Ok(set)
     }
 
-    /// How the relays stand that acknowledge.
-    async fn look_at_relays(&self, set: &PromotionSettings) -> Vec<Relay> {
-        if set.relays.is_empty() { Vec::new() } else { self.parts.relays.look(&set.relays).await }
+    /// How the relays stand that acknowledge. Asked once: whoever asks waits for as long as each may take.
+    async fn look_at_relays(&mut self, set: &PromotionSettings) -> Vec<Relay> {
+        self.looks.look(&set.relays, None).await
     }
 
     /// What all servers say now.
@@ -278,7 +282,6 @@ impl Driver {
     ) -> Result<Told, String> {
         let (permit, before) = self.may_begin(&mut plan).await?;
         self.acting = Some(permit.epoch);
-        self.owes_relays |= plan.kind == Move::Failover && !set.relays.is_empty();
         let began = rt::now();
         let name = |id: BackendId| servers.iter().find(|one| one.id == id).map(|one| one.name.to_string());
         let from = name(plan.from).unwrap_or_default();
@@ -336,7 +339,7 @@ impl Driver {
             }
             let servers = self.look().await;
             // After the servers: what one of them has executed is on a relay by then.
-            plan.relays = self.look_at_relays(set).await;
+            plan.relays = self.looks.look(&set.relays, patience(plan)).await;
             plan.open_transactions = self.still_open(plan).await;
             plan.seen_primary = self.reader.load().primary().map(|primary| primary.id);
             let follows = next(plan, &servers, rt::now());
@@ -419,6 +422,13 @@ impl Driver {
             }
         }
     }
+}
+
+/// How long a look of a move waits for the relays. Clients wait, too. But a failover is taken back after one look in which too few relays
+/// say that they are cut off.
+fn patience(plan: &Plan) -> Option<Duration> {
+    let needs_all = plan.kind == Move::Failover && plan.undoing.is_none() && !plan.is_opening;
+    (!needs_all).then_some(looks::BRIEFLY)
 }
 
 fn find(servers: &[Server], id: BackendId) -> Result<&Server, String> {

@@ -10,6 +10,9 @@ const LINES: usize = 200;
 /// Longest text of a line, in bytes.
 const LONGEST: usize = 1024;
 
+/// Who has wanted a move that turns relays to the primary.
+pub(super) const RELAYS: &str = "relays";
+
 /// A move.
 #[derive(Debug, Clone)]
 pub struct Told {
@@ -93,7 +96,13 @@ impl Story {
             reason: None,
             lines: Vec::new(),
         };
-        if self.moves.len() == MOVES {
+        // One that cannot be turned is tried again and again: other moves are not forgotten for that.
+        let repeats = |last: &Told| {
+            (last.kind, &last.from, &*last.by) == (kind, &told.from, RELAYS) && told.by == RELAYS
+        };
+        if self.moves.back().is_some_and(repeats) {
+            self.moves.pop_back();
+        } else if self.moves.len() == MOVES {
             self.moves.pop_front();
         }
         self.moves.push_back(told);
@@ -161,5 +170,19 @@ mod tests {
         let ends = &story.ends()["failover"];
         assert_eq!((ends.counts["done"], ends.counts["failed"]), (75, 25));
         assert!(ends.last < Duration::from_secs(10) && story.ends().len() == 1);
+    }
+
+    #[test]
+    fn what_is_tried_again_and_again_pushes_no_other_move_out() {
+        let mut story = Story::default();
+        story.begin("switchover", "db1".into(), "an operator".into());
+        for _ in 0..MOVES * 2 {
+            story.begin("reopening", "db2".into(), RELAYS.into());
+        }
+        let told: Vec<_> = story.moves().map(|told| (told.number, told.kind)).collect();
+        assert_eq!(told, [(1, "switchover"), (1 + 2 * MOVES as u64, "reopening")]);
+        story.begin("reopening", "db3".into(), RELAYS.into());
+        story.begin("reopening", "db3".into(), "an operator".into());
+        assert_eq!(story.moves().count(), 4);
     }
 }

@@ -149,7 +149,7 @@ fn begins_with(place: &Place, source: &str) -> (String, Option<Turned>) {
     let own = settings.source.take().unwrap();
     settings.source = Some(own.at("own".to_owned(), source.parse().unwrap()));
     settings.is_started = false;
-    let relay = Relay::start(settings).unwrap();
+    let relay = Relay::start(settings, &Account::unlimited()).unwrap();
     let found = (relay.target().unwrap().address.to_string(), Fence::open(&place.0.join("far")).unwrap());
     rt::block_on(relay.end()).unwrap();
     (found.0, found.1.epoch().turned)

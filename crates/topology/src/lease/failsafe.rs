@@ -213,9 +213,9 @@ impl Promises {
     /// Why that would not be safe.
     pub fn may_let_in(&self, now: BootTime) -> Result<(), String> {
         match self.given_to(now) {
-            Some(holder) => Err(format!(
-                "{holder} has lost the lease store, and was promised that nothing is taken over"
-            )),
+            Some(holder) => {
+                Err(format!("{holder} has lost the lease store, and was promised that nothing is taken over"))
+            }
             None => Ok(()),
         }
     }

@@ -171,7 +171,8 @@ impl Proof {
     /// How many relays have to be cut, so that `from` can have nothing acknowledged, however long it is away; `None`: that is not known
     /// of it, or others acknowledge, too.
     pub fn fence(&self, from: &Server, servers: &[Server], relays: &[Relay]) -> Option<usize> {
-        let calm = self.calm.as_ref().filter(|calm| calm.source.is_lossless && calm.source.timeout >= ENDLESS)?;
+        let calm =
+            self.calm.as_ref().filter(|calm| calm.source.is_lossless && calm.source.timeout >= ENDLESS)?;
         let all = self.all(calm, from, (servers, relays));
         (!relays.is_empty() && all == relays.len()).then(|| needed(all, calm))
     }

@@ -196,7 +196,8 @@ impl Host {
         if may_stay(round.others.iter().map(String::as_str), promised, (boot(now), sure)) {
             stay.kept = (round.ask.keys.into_iter().collect(), Some(boot(from) + sure));
         } else if stay.rounds < ROUNDS
-            && until.is_some_and(|until| until.since(boot(now)) > Duration::from_millis(ROUND + BREATH)) {
+            && until.is_some_and(|until| until.since(boot(now)) > Duration::from_millis(ROUND + BREATH))
+        {
             stay.again = Some(now + BREATH);
         }
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Relay, Runs, Server as Seen, Standing, Step,
-    Wanted, errant, identity_of, next,
+    Admission, Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Relay, Runs, Server as Seen,
+    Standing, Step, Wanted, errant, next,
 };
 
 use crate::fault::Fault;
@@ -24,10 +24,8 @@ struct Sent {
     is_mute: bool,
 }
 
-/// A relay that does not go for the primary, and does not come to it by itself.
-fn plan_is_due(relay: &Relay, primary: &Seen) -> bool {
-    let identity = primary.standing().map(|standing| identity_of(&standing.identity));
-    identity.zip(relay.standing()).is_some_and(|(name, own)| own.is_kept_from(&name))
+fn admission() -> Admission {
+    Admission::new(Duration::from_millis(100), Duration::from_secs(1))
 }
 
 pub(crate) struct Actor {
@@ -38,6 +36,7 @@ pub(crate) struct Actor {
     journal: Option<String>,
     proof: Proof,
     detection: Detection,
+    admission: Admission,
     watched: BackendId,
     /// What this actor has seen of that one.
     runs: Runs,
@@ -49,6 +48,8 @@ pub(crate) struct Actor {
     again: u64,
     /// Replaced, and not seen to have given up: what the proxies know together.
     deposed: Vec<BackendId>,
+    /// What is done is that relays are turned.
+    admits: bool,
     rests_until: u64,
 }
 
@@ -67,12 +68,14 @@ impl Actor {
             journal: None,
             proof: Proof::default(),
             detection: Detection::default(),
+            admission: admission(),
             watched: BackendId(0),
             runs: Runs::default(),
             agreed: BackendId(0),
             unfinished: None,
             again: 0,
             deposed: Vec::new(),
+            admits: false,
             rests_until: 0,
         }
     }
@@ -195,6 +198,9 @@ impl Actor {
     /// As `drive` does when a move has come to its end.
     fn end(&mut self, world: &mut World, is_done: bool, text: String) {
         let Some(plan) = self.plan.take() else { return };
+        if std::mem::take(&mut self.admits) {
+            self.admission.tried(self.now(world));
+        }
         if let Some(step) = plan.owes().filter(|_| !is_done) {
             world.perform(&step);
         }
@@ -225,9 +231,10 @@ impl Actor {
         self.number += 1;
         let servers = Self::look(world);
         self.plan = self.left_plan(&servers);
+        self.admits = false;
         // It knows nothing of before, but for what the journal and the servers tell.
         self.proof = Proof::default();
-        self.detection = Detection::default();
+        (self.detection, self.admission) = (Detection::default(), admission());
         (self.watched, self.runs) = (self.agreed, Runs::default());
     }
 
@@ -375,7 +382,7 @@ impl Actor {
         }
         if primary.is_open() {
             self.rejoin(servers, primary);
-            self.take_up(world, primary, &relays);
+            self.take_up(world, primary, (servers, &relays), now);
             return;
         }
         let kind = Move::Failover;
@@ -408,20 +415,24 @@ impl Actor {
         plan
     }
 
-    /// Relays that were cut for a move that came to nothing, and those that were away when they were told of it. The others follow
-    /// the primary by themselves.
-    fn take_up(&mut self, world: &mut World, primary: &Seen, relays: &[Relay]) {
+    /// Relays that do not go for the primary are turned to it. The first one follows it by itself, as one in a proxy does.
+    fn take_up(&mut self, world: &mut World, primary: &Seen, all: (&[Seen], &[Relay]), now: Instant) {
         if self.plan.is_some() {
             return;
         }
-        if relays.iter().any(|relay| plan_is_due(relay, primary)) {
+        let is_agreed = self.agreed == primary.id;
+        if is_agreed && self.admission.look(primary, all, now) && world.now >= self.again {
             self.plan = Some(self.reopening());
+            self.admits = true;
             return;
         }
-        for relay in &mut world.relays {
-            if relay.is_up && relay.is_reached && !relay.is_cut && relay.pretends.is_none() {
-                relay.follows = usize::from(primary.id.0);
-            }
+        if let Some(relay) = world.relays.first_mut()
+            && relay.is_up
+            && relay.is_reached
+            && !relay.is_cut
+            && relay.pretends.is_none()
+        {
+            relay.follows = usize::from(primary.id.0);
         }
     }
 

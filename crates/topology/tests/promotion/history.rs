@@ -129,6 +129,9 @@ fn settled(world: &World, actor: &Actor) -> Result<(), String> {
     if !actor.is_idle() {
         return Err("a move does not come to its end".to_owned());
     }
+    if let Some(relay) = (0..world.relays.len()).find(|relay| !world.relays[*relay].goes_for(primary)) {
+        return Err(format!("r{relay} does not go for {}", name(primary)));
+    }
     Ok(())
 }
 

@@ -74,6 +74,11 @@ impl Relay {
         }
     }
 
+    /// It acknowledges to that server, unless that one lacks what the relay has.
+    pub(crate) fn goes_for(&self, server: usize) -> bool {
+        !self.is_cut && self.follows == server && !self.refused.contains(&server)
+    }
+
     fn refuse(&mut self, old: usize) {
         self.refused.retain(|refused| *refused != old);
         self.refused.push(old);

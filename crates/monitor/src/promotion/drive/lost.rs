@@ -6,18 +6,24 @@ use std::time::Duration;
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, RelayStanding, Server, Wanted, errant, identity_of,
-    may_reopen,
+    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, Server, Wanted, errant, may_reopen,
 };
 use tracing::{error, info, warn};
 
-use super::super::story::Told;
+use super::super::story::{RELAYS, Told};
 use super::kept::{Kept, PLAN};
+use super::looks::BRIEFLY;
 use super::unfinished::AGAIN;
 use super::{Driver, find};
 
 /// Between two looks where nothing is done by itself: semi-sync is watched all the same, for a failover by an operator.
 const SLOW: Duration = Duration::from_secs(1);
+
+/// So long a relay that follows another server may be about to follow the primary by itself.
+pub(super) const COMES: Duration = Duration::from_secs(2);
+
+/// So long the proxy leaves a relay alone that it could not turn to the primary.
+pub(super) const ADMITS_AGAIN: Duration = Duration::from_mins(1);
 
 /// Who wants what the proxy does by itself.
 pub(super) const AUTO: &str = "auto_failover";
@@ -183,7 +189,7 @@ impl Driver {
         let at = rt::now();
         let servers = self.look().await;
         let server = find(&servers, watched).ok()?;
-        let relays = self.look_at_relays(set).await;
+        let relays = self.looks.look(&set.relays, Some(BRIEFLY)).await;
         self.proof.watch(server, (&servers, &relays), at);
         self.runs.note(server, rt::now());
         if self.goes_on(&servers) {
@@ -192,7 +198,7 @@ impl Driver {
         if let Some(standing) = server.standing().filter(|_| server.is_open()) {
             self.events = Some(standing.events.enabled.clone());
             let due = self.due_to_rejoin(server, &servers);
-            if let Some(due) = due.or_else(|| self.due_to_admit(server, &relays)) {
+            if let Some(due) = due.or_else(|| self.due_to_admit(server, &servers, &relays)) {
                 return Some(due);
             }
         }
@@ -280,12 +286,20 @@ impl Driver {
                 (plan, AUTO)
             }
             Due::Reopen(from) => (self.reopening(*from, set.limits), AUTO),
-            Due::Admit(from) => (self.reopening(*from, set.limits), "relays"),
+            Due::Admit(from) => (self.reopening(*from, set.limits), RELAYS),
             Due::Rejoin { from, to } => (Plan::rejoin(*from, *to, set.limits), "return"),
         };
-        if let Err(why) = self.drive(plan, &servers, (set, by.to_owned())).await {
+        let done = self.drive(plan, &servers, (set, by.to_owned())).await;
+        let admits = matches!(due, Due::Admit(_));
+        if admits {
+            self.admission.tried(rt::now());
+        }
+        if let Err(why) = done {
             error!(why, "a move that the proxy began by itself has not been completed");
-            self.again = Some(rt::now() + AGAIN);
+            // The primary may be lost by now, and is replaced at once.
+            if !admits {
+                self.again = Some(rt::now() + AGAIN);
+            }
         }
         if let Due::Rejoin { from, to } = due {
             self.note_refused(from, to).await;
@@ -298,23 +312,15 @@ impl Driver {
         plan
     }
 
-    /// Relays that a move has cut off, and that do not go for the primary: it came to nothing, or they were away when it ended. What an
-    /// operator has cut is left alone.
-    fn due_to_admit(&mut self, primary: &Server, relays: &[Relay]) -> Option<Due> {
-        // Of a cut that it has not made in this life of the process it knows from the relay.
-        let is_left = relays.iter().filter_map(Relay::standing).any(|own| own.is_by_move);
-        let owes = self.owes_relays || is_left && self.agreed_primary() == Some(primary.id);
-        if !owes || self.again.is_some_and(|again| rt::now() < again) {
+    /// Relays that do not go for the primary, and nobody else tells them.
+    fn due_to_admit(&mut self, primary: &Server, servers: &[Server], relays: &[Relay]) -> Option<Due> {
+        self.parts.leave.permit().ok()?;
+        if self.agreed_primary() != Some(primary.id) {
             return None;
         }
-        self.parts.leave.permit().ok()?;
-        let identity = identity_of(&primary.standing()?.identity);
-        let all_answer = relays.iter().all(|relay| relay.seen.is_ok());
-        let is_due_for =
-            |own: &RelayStanding| own.is_kept_from(&identity) || own.goes_elsewhere(&primary.name);
-        let is_due = relays.iter().filter_map(Relay::standing).any(is_due_for);
-        self.owes_relays = is_due || !all_answer;
-        is_due.then_some(Due::Admit(primary.id))
+        let is_due = self.admission.look(primary, (servers, relays), rt::now());
+        let rests = self.again.is_some_and(|again| rt::now() < again);
+        (is_due && !rests).then_some(Due::Admit(primary.id))
     }
 
     /// Whoever was refused is left alone as long as it stays as it is; whoever follows the primary is no old one any more.
@@ -344,7 +350,7 @@ pub(in super::super) enum Due {
     Replace(BackendId),
     /// One that has started again takes writes again.
     Reopen(BackendId),
-    /// Relays that were cut off acknowledge to the primary again.
+    /// Relays that do not go for the primary are turned to it.
     Admit(BackendId),
     /// One that was replaced follows the new one.
     Rejoin {
