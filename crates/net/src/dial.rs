@@ -122,7 +122,9 @@ mod tests {
         for text in ["db1.example:3306", "10.0.0.1:1", "[::1]:65535", "unix:/run/m.sock"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
-        for text in ["", "db1", "db1:", ":3306", "db1:0", "db1:65536", "::1:3306", "[]:1", "[db1]:1", "unix:m.sock"] {
+        for text in
+            ["", "db1", "db1:", ":3306", "db1:0", "db1:65536", "::1:3306", "[]:1", "[db1]:1", "unix:m.sock"]
+        {
             assert_eq!(text.parse::<Address>(), Err(NoAddress), "{text}");
         }
     }

@@ -45,7 +45,11 @@ impl Check<'_, '_> {
         let source = self.relay_source(row, names, clusters);
         if matches!(source, Some(RelaySource::Cluster(_))) && !written.may_follow.is_empty() {
             let what = format!("relay {:?} follows a cluster, and has may_follow", written.name);
-            self.mistakes.push(row.at("may_follow"), what, "remove it: the relay goes to the cluster's backends");
+            self.mistakes.push(
+                row.at("may_follow"),
+                what,
+                "remove it: the relay goes to the cluster's backends",
+            );
         }
         let password = self.relay_password(row);
         let users: Vec<_> = relay.users.rows.iter().filter_map(|user| self.relay_user(user)).collect();
