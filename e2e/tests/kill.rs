@@ -130,6 +130,57 @@ fn what_is_put_together_is_refused(killer: &mut Client, id: u32) {
     killer.run("DEALLOCATE PREPARE k").unwrap();
 }
 
+/// A dump with such code can be restored; what runs it would have the server end somebody else's connection. Once it is read by the
+/// monitor, and before.
+fn code_that_kills_is_refused(stage: &Stage, flavor: Flavor, killer: &mut Client) {
+    let id = killer.connection_id();
+    let primary = &stage.cluster.servers[0];
+    primary.query("CREATE PROCEDURE app.past(n INT) KILL n").unwrap();
+    for sql in [
+        "CREATE PROCEDURE app.through(n INT) KILL n",
+        "CREATE PROCEDURE app.calls(n INT) BEGIN CALL app.through(n); END",
+        "CREATE EVENT app.sometimes ON SCHEDULE EVERY 1 DAY DISABLE DO KILL 5",
+    ] {
+        killer.run(sql).unwrap();
+    }
+    let code = |told: &delphinus_testkit::Reply| told.failure().map(|failure| failure.code);
+    until(NOTICE, "the monitor to read the code", || {
+        let told = killer.query("CALL app.past(0)")?.remove(0);
+        Ok(code(&told) == Some(1235))
+    })
+    .unwrap();
+    for turn in ["read", "changed"] {
+        let mut all = vec![
+            format!("CALL app.through({id})"),
+            format!("CALL app.calls({id})"),
+            format!("DO 1; CALL app.through({id})"),
+        ];
+        if flavor == Flavor::MariaDb {
+            all.push(format!("EXECUTE IMMEDIATE 'CALL app.through({id})'"));
+            all.push(format!("EXECUTE IMMEDIATE CONCAT('CALL app.', 'through({id})')"));
+            all.push(format!("BEGIN NOT ATOMIC CALL app.through({id}); END"));
+        }
+        for sql in all {
+            let told = killer.query(&sql).unwrap().remove(0);
+            assert_eq!(code(&told), Some(1235), "{turn}: {sql}: {told:?}");
+        }
+        killer.run(format!("PREPARE k FROM 'CALL app.through({id})'")).unwrap();
+        let told = killer.query("EXECUTE k").unwrap().remove(0);
+        assert_eq!(code(&told), Some(1235), "{turn}: {told:?}");
+        killer.run("DEALLOCATE PREPARE k").unwrap();
+        if let Ok(prepared) = killer.prepare(format!("CALL app.through({id})")).unwrap() {
+            let told = killer.execute(prepared.id, &[], true).unwrap().remove(0);
+            assert_eq!(code(&told), Some(1235), "{turn}: {told:?}");
+        }
+        killer.run("DROP PROCEDURE app.through").unwrap();
+        killer.run("CREATE PROCEDURE app.through(n INT) KILL QUERY n").unwrap();
+    }
+    for sql in ["PROCEDURE app.through", "PROCEDURE app.calls", "EVENT app.sometimes"] {
+        killer.run(format!("DROP {sql}")).unwrap();
+    }
+    primary.query("DROP PROCEDURE app.past").unwrap();
+}
+
 /// KILL that was prepared, in the protocol or in SQL, and of a user; what cannot be known is refused and sent nowhere.
 fn kill_in_all_forms(stage: &Stage, flavor: Flavor, killer: &mut Client) {
     let ended = |mut victim: Client, how: &str| {
@@ -170,8 +221,9 @@ fn kill_in_all_forms(stage: &Stage, flavor: Flavor, killer: &mut Client) {
         killer.run(format!("EXECUTE IMMEDIATE 'KILL QUERY {}'", victim.connection_id())).unwrap();
         ended(victim, "EXECUTE IMMEDIATE");
         let victim = send_sleep(stage);
-        let sql = format!("BEGIN NOT ATOMIC KILL {}; END", victim.connection_id());
-        assert_eq!(killer.query(sql).unwrap()[0].failure().unwrap().code, 1235);
+        killer.run(format!("BEGIN NOT ATOMIC KILL QUERY {}; END", victim.connection_id())).unwrap();
+        ended(victim, "in a block");
+        let victim = send_sleep(stage);
         what_is_put_together_is_refused(killer, victim.connection_id());
         // Its own session is the user's, too.
         killer.query("KILL USER app").unwrap();
@@ -179,13 +231,8 @@ fn kill_in_all_forms(stage: &Stage, flavor: Flavor, killer: &mut Client) {
         assert!(killer.ping().is_err());
         *killer = stage.address.login().connect().unwrap();
     }
-    for sql in [
-        "KILL 1 + 1",
-        "KILL @no_such",
-        "KILL @id + 1",
-        "DO 1; KILL 5",
-        "CREATE PROCEDURE app.k(n INT) KILL n",
-    ] {
+    code_that_kills_is_refused(stage, flavor, killer);
+    for sql in ["KILL 1 + 1", "KILL @no_such", "KILL @id + 1", "DO 1; KILL 5"] {
         assert_eq!(killer.query(sql).unwrap()[0].failure().unwrap().code, 1235, "{sql}");
     }
     assert!(killer.query("KILL @@pseudo_thread_id").map_or(true, |told| told[0].failure().is_some()));

@@ -45,7 +45,7 @@ pub(crate) async fn asked_about<'a>(
     let mut statement = classify(asked, lex);
     if code.concerns(&statement) {
         let catalog = code.catalog().await;
-        catalog.uncover(&mut statement, asked, lex);
+        let _ = catalog.uncover(&mut statement, asked, lex);
         statement.effects |= as_if_its_own(&catalog.hidden(&statement, asked, lex));
     }
     Ok((asked, statement))

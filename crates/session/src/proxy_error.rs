@@ -46,6 +46,8 @@ pub enum ProxyError {
     NotOwner(u64),
     /// KILL of an expression, or beside others: on the backend its value may be a connection of somebody else.
     KillOfExpression,
+    /// Code in the database has a KILL, whose value would be one of the proxy's ids.
+    CodeKills,
     /// The session was killed.
     Killed,
     /// The same in MariaDB's words.

@@ -274,10 +274,15 @@ impl ClientStatements {
     }
 
     /// Finds out what code in the database does by the statement, which is read as it was then.
-    pub(crate) async fn uncover(&mut self, id: ClientStmtId, code: &StoredCode, state: &Wanted) {
-        let Some(found) = self.find(id) else { return };
+    pub(crate) async fn uncover(
+        &mut self,
+        id: ClientStmtId,
+        code: &StoredCode,
+        state: &Wanted,
+    ) -> Result<(), ProxyError> {
+        let Some(found) = self.find(id) else { return Ok(()) };
         let lex = state.lex.options_with(&found.key.state().vars);
-        uncover_prepared(code, found, lex).await;
+        uncover_prepared(code, found, lex).await
     }
 
     /// What a statement that is about to run changes of the code in the database. It is read as it was then.

@@ -301,8 +301,9 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
         }
     }
 
-    /// The same over the semicolons of its body.
-    fn skip_body(&mut self) {
+    /// The same over the semicolons of its body. Gives the word for what has it, where that is defined.
+    fn skip_body(&mut self) -> Keyword {
+        let mut kind = Keyword::None;
         while !self.boundary.is_end(&self.cursor) {
             self.check_token();
             // The word is reserved: it can be nothing else.
@@ -310,11 +311,21 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
                 match self.cursor.keyword() {
                     Keyword::Kill => self.effects |= Effects::KILLS,
                     Keyword::Execute => self.effects |= Effects::BODY_EXECUTES,
+                    word @ (Keyword::Event
+                    | Keyword::Procedure
+                    | Keyword::Function
+                    | Keyword::Trigger
+                    | Keyword::Package)
+                        if kind == Keyword::None =>
+                    {
+                        kind = word;
+                    }
                     _ => {}
                 }
             }
             self.boundary.follow(&mut self.cursor);
         }
+        kind
     }
 
     /// Moves over the token here, and never over the end of the statement.

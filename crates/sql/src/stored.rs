@@ -55,13 +55,18 @@ impl Hidden {
 
     /// Takes in what other code leaves; true if that is news.
     pub fn add(&mut self, other: &Self) -> bool {
+        self.add_with(other, other.kills)
+    }
+
+    /// The same, where it is known whether the other one `kills`.
+    fn add_with(&mut self, other: &Self, kills: bool) -> bool {
         let had = (self.facts(), self.branches, self.variables.len());
         self.locks |= other.locks;
         self.next_transaction |= other.next_transaction;
         self.executes |= other.executes;
         self.rights |= other.rights;
         self.branches |= other.branches;
-        self.kills |= other.kills;
+        self.kills |= kills;
         self.is_unknown |= other.is_unknown;
         for name in &other.variables {
             if !self.variables.contains(name) {

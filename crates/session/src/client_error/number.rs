@@ -53,7 +53,7 @@ pub(super) fn of(error: &ProxyError) -> Number {
         E::Lost(what) => of_lost(what),
         E::NoSuchThread(_) => (ER_NO_SUCH_THREAD, GENERAL),
         E::NotOwner(_) => (ER_KILL_DENIED_ERROR, GENERAL),
-        E::KillOfExpression => (ER_NOT_SUPPORTED_YET, SYNTAX_OR_ACCESS),
+        E::KillOfExpression | E::CodeKills => (ER_NOT_SUPPORTED_YET, SYNTAX_OR_ACCESS),
         E::Killed | E::ClientGone => (ER_QUERY_INTERRUPTED, INTERRUPTED),
         E::ConnectionKilled | E::IdleInTransaction(_, _, Flavor::MariaDb) => {
             (ER_CONNECTION_KILLED, INTERRUPTED)

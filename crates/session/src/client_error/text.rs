@@ -77,6 +77,10 @@ pub(super) fn of(error: &ProxyError) -> Words {
             "KILL must stand alone and take a number, a user variable, CONNECTION_ID() or USER: the servers number their connections differently, so \
              that the proxy sends them no KILL",
         ),
+        E::CodeKills => own(
+            "a procedure, function or trigger that this runs has a KILL: the servers number their connections differently, so that the proxy \
+             has none of them run it. Send the KILL by itself",
+        ),
         E::Killed | E::ClientGone => servers("Query execution was interrupted"),
         E::ConnectionKilled => servers("Connection was killed"),
         E::Expired => servers("Disconnected: the session was idle for longer than its wait_timeout"),

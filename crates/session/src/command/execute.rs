@@ -172,8 +172,8 @@ impl Session {
     #[inline]
     pub(crate) async fn execute(&mut self, input: Input, id: ClientStmtId, flags: u8) -> Outcome {
         let may_hide = self.statements.may_hide(id, &self.worker.stored_code);
-        if may_hide {
-            Box::pin(self.statements.uncover(id, &self.worker.stored_code, &self.state)).await;
+        if may_hide && let Some(refused) = Box::pin(self.uncover_prepared(input, id)).await {
+            return refused;
         }
         let (statement, key, params) = match self.start_execute(input, id) {
             Ok(started) => started,
@@ -431,9 +431,10 @@ impl Session {
 
     /// An array of parameters: always on the primary, for it writes.
     pub(crate) async fn bulk_execute(&mut self, input: Input, id: ClientStmtId) -> Outcome {
-        let code = &self.worker.stored_code;
-        if self.statements.may_hide(id, code) {
-            self.statements.uncover(id, code, &self.state).await;
+        if self.statements.may_hide(id, &self.worker.stored_code)
+            && let Some(refused) = self.uncover_prepared(input, id).await
+        {
+            return refused;
         }
         let Some(found) = self.statements.find(id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_bulk_execute")).await;

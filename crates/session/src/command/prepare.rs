@@ -116,7 +116,9 @@ impl Session {
         let mut statement = as_unknown(self.classify(input, text_at, lex));
         if self.worker.stored_code.concerns(&statement) {
             let sql = &self.client.buffer.data()[text_at..input.held];
-            uncover(&self.worker.stored_code, &mut statement, sql, lex).await;
+            if let Err(error) = uncover(&self.worker.stored_code, &mut statement, sql, lex).await {
+                return self.refuse(input, error).await;
+            }
         }
         let bytes: Rc<[u8]> = self.client.buffer.data()[text_at..input.held].into();
         let read = &SqlText::new(&bytes, lex);

@@ -144,7 +144,10 @@ impl Session {
         if needs.has(Needs::HIDDEN) {
             let lex = self.state.lex();
             let sql = &self.client.buffer.data()[text_at..input.held];
-            Box::pin(uncover(&self.worker.stored_code, &mut statement, sql, lex)).await;
+            let uncovering = uncover(&self.worker.stored_code, &mut statement, sql, lex);
+            if let Err(error) = Box::pin(uncovering).await {
+                return self.refuse(input, error).await;
+            }
             // Code does more than its text says.
             needs = needs.and(Needs::of(&statement));
         }

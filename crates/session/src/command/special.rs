@@ -139,7 +139,10 @@ impl Session {
         }
         if statement.effects.intersects(RUNS_TEXTS) {
             let killed = match self.texts_run(&statement, &sql).await {
-                Ok(texts) => kill::by_texts(&texts, &statement, text.lex),
+                Ok(texts) => {
+                    let uncovered = self.uncover_texts(&texts, &statement, text.lex).await;
+                    uncovered.and_then(|()| kill::by_texts(&texts, &statement, text.lex))
+                }
                 Err(error) => Err(error),
             };
             match killed {

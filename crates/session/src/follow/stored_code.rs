@@ -12,20 +12,23 @@ use delphinus_wire::error_code;
 
 use super::noted::Noted;
 use super::texts::TextExecuted;
+use crate::client_error::ProxyError;
 use crate::state::{Ran, Wanted};
 use crate::statements::ClientStatement;
 
 /// What a statement has that may change code by its own text.
 pub(crate) const MAY_CHANGE_CODE: Effects = Effects::IMPLICIT_COMMIT.union(Effects::UNKNOWN);
 
-/// Takes in what the text `sql` does by code in the database; of one that is too long, what its beginning names.
+/// Takes in what the text `sql` does by code in the database; of one that is too long, what its beginning names. An error if it may have
+/// a server end a session by such code, which knows sessions by other ids.
 pub(crate) async fn uncover(
     stored_code: &StoredCode,
     statement: &mut Statement,
     sql: &[u8],
     lex: LexOptions,
-) {
-    stored_code.catalog().await.uncover(statement, sql, lex);
+) -> Result<(), ProxyError> {
+    let kills = stored_code.catalog().await.uncover(statement, sql, lex);
+    if kills { Err(ProxyError::CodeKills) } else { Ok(()) }
 }
 
 /// True if `uncover_prepared` has to be asked about this one.
@@ -38,9 +41,9 @@ pub(crate) async fn uncover_prepared(
     stored_code: &StoredCode,
     prepared: &mut ClientStatement,
     lex: LexOptions,
-) {
+) -> Result<(), ProxyError> {
     let text = prepared.key.text().clone();
-    uncover(stored_code, &mut prepared.statement, &text, lex).await;
+    uncover(stored_code, &mut prepared.statement, &text, lex).await
 }
 
 impl Noted {

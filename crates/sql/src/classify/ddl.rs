@@ -38,7 +38,15 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         self.effects |= Effects::IMPLICIT_COMMIT;
         // A trigger or an event runs by itself, a function by a view.
         self.risks |= Risks::UNSEEN;
-        self.skip_body();
+        let effects = self.effects;
+        let kind = self.skip_body();
+        // What runs such code is told of a KILL there; an event runs on the server, with the server's ids.
+        let runs_elsewhere = if kind == Keyword::Event {
+            Effects::KILLS.union(Effects::BODY_EXECUTES)
+        } else {
+            Effects::KILLS
+        };
+        self.effects = effects | self.effects.without(runs_elsewhere);
         Class::OtherDdl
     }
 

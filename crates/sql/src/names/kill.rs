@@ -46,6 +46,12 @@ pub enum KillScope {
 /// The target of a text that is one `KILL`; `None` for every other form (an expression, several statements).
 pub fn kill_target(sql: &[u8], options: LexOptions) -> Option<Kill> {
     let mut cursor = Cursor::new(sql, options);
+    let in_block = options.flavor == Flavor::MariaDb && cursor.keyword() == Keyword::Begin;
+    if in_block {
+        cursor.bump();
+        let is_compound = cursor.eat(Keyword::Not) && is(&cursor, b"atomic");
+        is_compound.then(|| cursor.bump())?;
+    }
     if !cursor.eat(Keyword::Kill) {
         return None;
     }
@@ -65,6 +71,10 @@ pub fn kill_target(sql: &[u8], options: LexOptions) -> Option<Kill> {
     } else {
         connection(&mut cursor, sql)?
     };
+    if in_block {
+        let is_whole = cursor.bump().is(TokenKind::Semicolon) && cursor.eat(Keyword::End);
+        is_whole.then_some(())?;
+    }
     if cursor.here.is(TokenKind::Semicolon) {
         cursor.bump();
     }

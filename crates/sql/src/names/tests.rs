@@ -128,6 +128,10 @@ fn kill_has_a_target_only_where_it_is_a_number() {
         "KILL 1e3",
         "KILL 99999999999999999999",
         "SELECT 'KILL 5'",
+        "BEGIN NOT ATOMIC KILL 5; KILL 6; END",
+        "BEGIN NOT ATOMIC DO 1; KILL 5; END",
+        "BEGIN NOT ATOMIC KILL 5; END; KILL 6",
+        "BEGIN; KILL 5",
     ] {
         assert_eq!(kill(other), None, "{other}");
     }
@@ -144,6 +148,8 @@ fn kill_has_a_target_only_where_it_is_a_number() {
         ("KILL USER u@'%'", user("u", None)),
         ("KILL USER CURRENT_USER()", KillTarget::OwnUser),
         ("KILL QUERY ID 7", KillTarget::QueryId),
+        ("BEGIN NOT ATOMIC KILL QUERY 7; END;", KillTarget::Connection(7)),
+        ("begin not atomic kill @a; end", KillTarget::Variable("a".to_owned())),
     ] {
         assert_eq!(kill(sql).map(|kill| kill.target), Some(target), "{sql}");
     }
@@ -155,12 +161,23 @@ fn kill_is_seen_in_bodies() {
     for (sql, kills) in [
         ("BEGIN NOT ATOMIC DO 1; KILL 5; END", true),
         ("IF 1 THEN KILL QUERY 5; END IF", true),
-        ("CREATE PROCEDURE p(n INT) KILL n", true),
+        // What runs it is told.
+        ("CREATE PROCEDURE p(n INT) KILL n", false),
+        ("CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO KILL 5", false),
+        ("ALTER EVENT e DO BEGIN KILL 5; END", false),
+        ("CREATE PROCEDURE p() DO 1; KILL 5", true),
         ("CREATE PROCEDURE p() BEGIN SELECT 'KILL 5', `kill`; END", false),
         ("DO 1; KILL 5", true),
     ] {
         let effects = crate::classify(sql.as_bytes(), MARIADB).effects;
         assert_eq!(effects.contains(crate::Effects::KILLS), kills, "{sql}");
+    }
+    for (sql, executes) in [
+        ("CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO EXECUTE IMMEDIATE 'KILL 5'", false),
+        ("CREATE PROCEDURE event() EXECUTE IMMEDIATE 'KILL 5'", true),
+    ] {
+        let effects = crate::classify(sql.as_bytes(), MARIADB).effects;
+        assert_eq!(effects.contains(crate::Effects::BODY_EXECUTES), executes, "{sql}");
     }
 }
 

@@ -33,10 +33,17 @@ pub struct Body {
 impl Body {
     /// Reads the text of a body, as it is read by the server.
     pub fn read(text: &[u8], options: LexOptions) -> Self {
+        Self::read_sure(text, options, text.len())
+    }
+
+    /// The same where a literal may be taken for code behind `sure`.
+    fn read_sure(text: &[u8], options: LexOptions, sure: usize) -> Self {
         let mut body = Self { own: Hidden::default(), words: BTreeSet::new(), calls: BTreeSet::new() };
         let mut lexer = Lexer::new(text, options);
         let (mut before, mut last): (&[u8], Option<(u64, Token)>) = (b"", None);
         let mut earlier: &[u8] = b"";
+        // Behind CALL, which needs no parenthesis.
+        let mut is_called = false;
         loop {
             let token = lexer.next_token();
             let word = token.is_name().then(|| word(token, text, options));
@@ -59,11 +66,17 @@ impl Body {
                 }
                 _ if token.is_name() => {
                     let word = &text[token.start..token.end];
+                    body.calls.extend(name.filter(|_| is_called));
+                    let is_kill = token.is(TokenKind::Word) && word.eq_ignore_ascii_case(b"kill");
+                    body.own.kills |= is_kill && is_statement(before, token.start < sure);
                     note_word(&mut body.own, word, before);
                     note_scope(&mut body.own, word, if before == b"@@" { earlier } else { before });
                 }
                 _ => {}
             }
+            let is_call =
+                token.is(TokenKind::Word) && text[token.start..token.end].eq_ignore_ascii_case(b"call");
+            is_called = is_call || is_called && (token.is_name() || token.is(TokenKind::Dot));
             body.words.extend(name);
             let named = name.map(|name| (name, token));
             (earlier, before, last) = (before, &text[token.start..token.end], named);
@@ -76,8 +89,8 @@ impl Body {
     /// Reads a text whose literals have lost their escapes, as MySQL shows those of routines and triggers: `'don''t'` is `'don't'`. From
     /// the first quote on, anything may be code.
     pub fn read_unescaped(text: &[u8], options: LexOptions) -> Self {
-        let mut body = Self::read(text, options);
         let quote = text.iter().position(|byte| matches!(byte, b'\'' | b'"'));
+        let mut body = Self::read_sure(text, options, quote.unwrap_or(text.len()));
         if let Some(at) = quote {
             body.add_any_words(&text[at..]);
             body.own.limit();
@@ -99,6 +112,12 @@ impl Body {
             // `@'a'` is a variable, or the end of a literal.
             self.own.is_unknown |= [&b"@'"[..], b"@\"", b"@`"].iter().any(|quoted| gap.ends_with(quoted));
             let word_before = before;
+            let is_kill = found.eq_ignore_ascii_case(b"kill");
+            self.own.kills |= is_kill
+                && match gap.trim_ascii() {
+                    b"" => is_statement(before, false),
+                    gap => gap.ends_with(b";") || gap.ends_with(b":"),
+                };
             for (part, word) in found.split(|byte| *byte == b'.').enumerate() {
                 let before = match part {
                     0 if gap.ends_with(b"@@") => b"@@",
@@ -144,6 +163,16 @@ impl Body {
             calls: BTreeSet::new(),
         }
     }
+}
+
+/// What stands before a statement in a body.
+const BEFORE_STATEMENTS: [&[u8]; 9] =
+    [b"", b";", b":", b"begin", b"then", b"else", b"do", b"loop", b"repeat"];
+
+/// True if a word that is reserved, behind this one, is a statement: it can be nothing else where it is `sure` that it is code.
+fn is_statement(before: &[u8], sure: bool) -> bool {
+    let is_name = matches!(before, b"." | b"@" | b"@@");
+    !is_name && (sure || BEFORE_STATEMENTS.iter().any(|one| before.eq_ignore_ascii_case(one)))
 }
 
 /// Without a word for the scope, `@@` and one of these is about the next transaction only.

@@ -127,8 +127,9 @@ impl Catalog {
     }
 
     /// Takes in what `statement` does by code in the database: [`Effects::HIDDEN`] where that leaves something behind,
-    /// [`Effects::CALLS_ROUTINE`] where a view that it names runs a routine, which is never done on a replica.
-    pub fn uncover(&self, statement: &mut Statement, sql: &[u8], options: LexOptions) {
+    /// [`Effects::CALLS_ROUTINE`] where a view that it names runs a routine, which is never done on a replica. True if that code may
+    /// have a KILL.
+    pub fn uncover(&self, statement: &mut Statement, sql: &[u8], options: LexOptions) -> bool {
         let runs = Runs::of(statement);
         let is_view = |word: &str| self.known.views.contains_key(&number(word));
         let has_view = runs.views
@@ -142,7 +143,7 @@ impl Catalog {
         }
         // What that one has run is known when it has.
         if statement.class == Class::Execute {
-            return;
+            return false;
         }
         let hidden = self.hidden(statement, sql, options);
         if !hidden.is_empty() {
@@ -153,12 +154,14 @@ impl Catalog {
         if runs_procedures && hidden.may_change_rights() {
             statement.effects |= Effects::CHANGES_RIGHTS;
         }
+        // Of a text that is not known nothing is said.
+        hidden.kills && !sql.is_empty()
     }
 
     /// What a text leaves behind that runs by another one.
     pub fn hidden_in(&self, sql: &[u8], options: LexOptions) -> Hidden {
         let mut statement = classify(sql, options);
-        self.uncover(&mut statement, sql, options);
+        let _ = self.uncover(&mut statement, sql, options);
         self.hidden(&statement, sql, options)
     }
 
@@ -376,10 +379,14 @@ impl CatalogBuilder {
         while let Some(at) = waiting.pop_front() {
             waits[at] = false;
             let own = std::mem::take(&mut self.pieces[at].body.own);
-            let calls = self.pieces[at].calls || self.pieces[at].run_by == RunBy::Call;
+            let is_routine = self.pieces[at].run_by == RunBy::Call;
+            let calls = self.pieces[at].calls || is_routine;
+            let name = number(&self.pieces[at].name);
             for user in run_by[at].iter().filter(|user| **user != at) {
                 let piece = &mut self.pieces[*user];
-                let is_news = piece.body.own.add(&own) || (calls && !piece.calls);
+                // What names such code without a call does not run it, and would be refused for nothing.
+                let kills = own.kills && (!is_routine || piece.body.calls.contains(&name));
+                let is_news = piece.body.own.add_with(&own, kills) || (calls && !piece.calls);
                 piece.calls |= calls;
                 if is_news && !std::mem::replace(&mut waits[*user], true) {
                     waiting.push_back(*user);

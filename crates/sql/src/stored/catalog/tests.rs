@@ -44,7 +44,7 @@ fn found(sql: &str) -> String {
 
 fn found_in(catalog: &Catalog, sql: &str) -> String {
     let mut statement = classify(sql.as_bytes(), LEX);
-    catalog.uncover(&mut statement, sql.as_bytes(), LEX);
+    let _ = catalog.uncover(&mut statement, sql.as_bytes(), LEX);
     let hidden = catalog.hidden(&statement, sql.as_bytes(), LEX);
     assert_eq!(!hidden.is_empty(), statement.effects.contains(Effects::HIDDEN), "{sql}");
     let mut text = String::new();
@@ -101,7 +101,7 @@ fn what_code_leaves_behind_is_known_by_its_text_and_by_what_it_runs() {
 fn views_that_call_are_calls() {
     let mut statement = classify(b"SELECT * FROM looks", LEX);
     assert_eq!((statement.access, statement.effects), (Access::Read, Effects::default()));
-    catalog().uncover(&mut statement, b"SELECT * FROM looks", LEX);
+    let _ = catalog().uncover(&mut statement, b"SELECT * FROM looks", LEX);
     assert_eq!((statement.access, statement.why), (Access::Write, Why::UnknownFunction));
     assert_eq!((statement.class, statement.effects), (Class::Select, Effects::CALLS_ROUTINE));
 }
@@ -125,7 +125,7 @@ fn what_nobody_may_read_may_be_anything() {
         ("INSERT INTO t VALUES (1)", false),
     ] {
         let mut statement = classify(sql.as_bytes(), LEX);
-        catalog.uncover(&mut statement, sql.as_bytes(), LEX);
+        let _ = catalog.uncover(&mut statement, sql.as_bytes(), LEX);
         assert_eq!(statement.effects.contains(Effects::HIDDEN), is_unknown, "{sql}");
         assert_eq!(catalog.hidden(&statement, sql.as_bytes(), LEX).is_unknown, is_unknown, "{sql}");
     }
@@ -159,7 +159,7 @@ fn a_view_that_calls_what_is_not_built_in_is_a_call_where_nobody_may_read_the_ro
             catalog = catalog.with(changes);
         }
         let mut statement = classify(sql.as_bytes(), LEX);
-        catalog.uncover(&mut statement, sql.as_bytes(), LEX);
+        let _ = catalog.uncover(&mut statement, sql.as_bytes(), LEX);
         statement.access == Access::Read
     };
     for (sql, calls) in [
@@ -253,7 +253,7 @@ fn what_runs_a_procedure_may_change_rights() {
         let catalog = builder.build();
         let effects = |sql: &str| {
             let mut statement = classify(sql.as_bytes(), LEX);
-            catalog.uncover(&mut statement, sql.as_bytes(), LEX);
+            let _ = catalog.uncover(&mut statement, sql.as_bytes(), LEX);
             statement.effects
         };
         assert_eq!(effects("CALL p()").contains(Effects::CHANGES_RIGHTS), changes, "{body}");
@@ -402,4 +402,48 @@ fn a_long_way_is_not_gone_to_its_end() {
     let catalog = after(&[&a, &b]);
     assert_eq!(found_in(&catalog, "CALL b()"), "");
     assert_eq!(found_in(&catalog, "CALL a()"), "unknown ");
+}
+
+#[test]
+fn code_that_kills_is_found_by_what_runs_it() {
+    let mut builder = CatalogBuilder::default();
+    let mut add = |stored, text: &str| builder.add(stored, Body::read_unescaped(text.as_bytes(), LEX));
+    let routine = |name: &str| Stored::Routine(name.to_owned());
+    add(routine("ends"), "KILL n");
+    add(routine("ends_some"), "BEGIN IF n > 'it's' THEN KILL n; END IF; END");
+    add(routine("calls"), "BEGIN CALL app.ends; END");
+    add(routine("calls_with"), "BEGIN CALL ends (5); END");
+    add(routine("only_names"), "BEGIN SELECT ends FROM u WHERE a = 'it's kill'; END");
+    add(routine("speaks"), "BEGIN SELECT 'kill 5'; /* KILL 5 */ SELECT u.kill, `kill` FROM u; END");
+    add(Stored::Trigger("t".to_owned()), "KILL NEW.a");
+    let catalog = builder.build();
+    let kills = |sql: &str| {
+        let mut statement = classify(sql.as_bytes(), LEX);
+        catalog.uncover(&mut statement, sql.as_bytes(), LEX)
+    };
+    for sql in [
+        "CALL ends(5)",
+        "CALL app.ends_some(5)",
+        "CALL calls()",
+        "CALL calls_with",
+        "INSERT INTO t VALUES (5)",
+    ] {
+        assert!(kills(sql), "{sql}");
+    }
+    for sql in [
+        "CALL only_names()",
+        "CALL speaks()",
+        "SELECT ends FROM u",
+        "CREATE PROCEDURE p() CALL ends(5)",
+        "DROP PROCEDURE ends",
+        "SHOW CREATE PROCEDURE ends",
+    ] {
+        assert!(!kills(sql), "{sql}");
+    }
+    let sql = b"CREATE PROCEDURE new(n INT) KILL n";
+    let change = CodeChange::of(&classify(sql, LEX), sql, LEX, true).expect("it makes code");
+    let mut changes = catalog.changes().clone();
+    changes.add(&change, 1);
+    let sql = b"CALL new(5)";
+    assert!(catalog.with(changes).uncover(&mut classify(sql, LEX), sql, LEX), "before it was read");
 }
