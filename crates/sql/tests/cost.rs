@@ -12,9 +12,11 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use delphinus_sql::{
     Body, Catalog, CatalogBuilder, CodeChange, Flavor, LexOptions, Quotes, SqlText, Statement, Stored,
-    TextCharset, advisory_locks, assignments, bare_words, builtin_calls, bytes_read, classify, digest,
-    explained_route, handlers, hints, immediate_from, kill_target, parameters, prepared_from, split,
-    sql_prepared, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
+    TextCharset, advisory_locks, assignments, bare_words, builtin_calls, bytes_read, classify,
+    classify_and_sketch, diagnostics_shown, digest, dynamic_expression, explained_route, handlers, hints,
+    immediate_from, kill_target, may_list_variable, parameters, prepared_from, rights_changed,
+    selected_variables, shows_counters_of_session, spells, split, sql_prepared, status_named, tables,
+    temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
 };
 
 /// How often a byte may be read by one function.
@@ -32,9 +34,15 @@ static TURN: Mutex<()> = Mutex::new(());
 type Reading = (&'static str, fn(&[u8], LexOptions));
 
 /// All that reads texts. Those that walk through the classifier alone differ only in what they keep.
-const READINGS: [Reading; 25] = [
+const READINGS: [Reading; 34] = [
     ("classify", |sql, lex| _ = classify(sql, lex)),
     ("split", |sql, lex| _ = split(sql, lex).count()),
+    ("classify_and_sketch", |sql, lex| _ = classify_and_sketch(sql, lex, 7)),
+    ("spells", |sql, lex| _ = spells(sql, lex, "kill", |name| Some(name.repeat(200)))),
+    ("dynamic_expression", |sql, lex| _ = dynamic_expression(sql, lex)),
+    ("diagnostics_shown", |sql, lex| _ = diagnostics_shown(sql, lex)),
+    ("selected_variables", |sql, lex| _ = selected_variables(sql, lex)),
+    ("shows_counters_of_session", |sql, lex| _ = shows_counters_of_session(sql, lex)),
     ("digest", |sql, lex| _ = digest(sql, lex, &mut Vec::new())),
     ("tables", |sql, lex| _ = tables(sql, lex)),
     ("names", |sql, lex| _ = SqlText::new(sql, lex).names().statements.len()),
@@ -43,6 +51,9 @@ const READINGS: [Reading; 25] = [
     ("body", |sql, lex| _ = Body::read_unescaped(sql, lex)),
     ("catalog", in_catalog),
     ("code_change", |sql, lex| _ = CodeChange::of(&DEFINITION, sql, lex, true)),
+    ("rights_changed", |sql, lex| _ = rights_changed(sql, lex)),
+    ("status_named", |sql, lex| _ = status_named(sql, lex)),
+    ("may_list_variable", |sql, lex| _ = may_list_variable(sql, lex, "session_track_")),
     ("assignments", |sql, lex| _ = assignments(sql, lex)),
     ("user_variables_assigned", |sql, lex| _ = user_variables_assigned(sql, lex)),
     ("builtin_calls", |sql, lex| _ = builtin_calls(sql, lex)),
@@ -61,7 +72,7 @@ const READINGS: [Reading; 25] = [
 ];
 
 /// These differ from the walk through the classifier in how they read.
-const OWN_READINGS: usize = 9;
+const OWN_READINGS: usize = 15;
 
 static CATALOG: LazyLock<(Catalog, Statement)> =
     LazyLock::new(|| (catalog(), classify(b"CALL p()", LexOptions::default())));
@@ -389,6 +400,7 @@ fn full_of_names() -> Vec<String> {
         ("DO 1", ";handler a# close"),
         ("DO 1", ";prepare a# from 'x'"),
         ("EXECUTE s USING @x", ",@a#"),
+        ("EXECUTE IMMEDIATE CONCAT(@a", ",@a"),
         ("DO 1", ";use a#"),
         ("INSERT INTO t VALUES (1)", ",(#)"),
         ("SELECT p(), x()", ",p(x)"),

@@ -1,5 +1,8 @@
 //! What a text says of the statements that it puts together.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::{literal_text, user_variable_name};
 use crate::LexOptions;
 use crate::cursor::Cursor;
@@ -40,17 +43,28 @@ const VALUE_MAX: usize = 256;
 pub fn spells(sql: &[u8], options: LexOptions, word: &str, value: impl Fn(&str) -> Option<String>) -> bool {
     let mut cursor = Cursor::new(sql, options);
     let mut seen: Vec<u8> = Vec::new();
+    // A name may stand in a text as often as it has room, and a value has to be decoded.
+    let mut values: HashMap<String, Vec<u8>> = HashMap::new();
+    let has_word =
+        |text: &[u8]| text.windows(word.len()).any(|one| one.eq_ignore_ascii_case(word.as_bytes()));
     while !cursor.here.is(TokenKind::End) {
         let token = cursor.bump();
         match token.kind {
             TokenKind::Text => seen.extend(literal_text(token, sql, options).bytes()),
-            TokenKind::UserVariable => {
-                let value = value(&user_variable_name(token, sql, options)).unwrap_or_default();
-                seen.extend(value.bytes().take(VALUE_MAX));
-            }
+            TokenKind::UserVariable => match values.entry(user_variable_name(token, sql, options)) {
+                Entry::Occupied(known) => seen.extend(known.get()),
+                Entry::Vacant(place) => {
+                    let mut value = value(place.key()).unwrap_or_default().into_bytes();
+                    value.truncate(VALUE_MAX);
+                    if has_word(&value) {
+                        return true;
+                    }
+                    seen.extend(&*place.insert(ends(value, word.len() - 1)));
+                }
+            },
             _ => continue,
         }
-        if seen.windows(word.len()).any(|found| found.eq_ignore_ascii_case(word.as_bytes())) {
+        if has_word(&seen) {
             return true;
         }
         // The end of it may be the beginning of the word.
@@ -58,6 +72,14 @@ pub fn spells(sql: &[u8], options: LexOptions, word: &str, value: impl Fn(&str) 
         seen.drain(..kept);
     }
     false
+}
+
+/// The beginning and the end of a value, so much of each, which no word reaches over.
+fn ends(mut value: Vec<u8>, each: usize) -> Vec<u8> {
+    if value.len() > 2 * each {
+        value.splice(each..value.len() - each, [0]);
+    }
+    value
 }
 
 #[cfg(test)]
@@ -90,5 +112,31 @@ mod tests {
         assert!(spells("BEGIN NOT ATOMIC EXECUTE IMMEDIATE CONCAT('k', 'I', \"LL\", 5); END"));
         assert!(spells("BEGIN NOT ATOMIC EXECUTE IMMEDIATE @k; END"));
         assert!(!spells("BEGIN NOT ATOMIC EXECUTE IMMEDIATE @other; KILL; SELECT 'kil', 1; END"));
+    }
+
+    #[test]
+    fn a_value_is_decoded_once_and_read_once() {
+        let decoded = std::cell::Cell::new(0);
+        let spells = |sql: &str| {
+            let value = |name: &str| {
+                decoded.set(decoded.get() + 1);
+                Some(match name {
+                    "ll" => format!("ll{}", "x".repeat(200)),
+                    "ki" => format!("{}ki", "x".repeat(200)),
+                    "in" => format!("{}kill{}", "x".repeat(100), "x".repeat(100)),
+                    "late" => format!("{}kill", "x".repeat(VALUE_MAX)),
+                    short => short.to_owned(),
+                })
+            };
+            super::spells(sql.as_bytes(), LexOptions::default(), "kill", value)
+        };
+        assert!(!spells(&format!("EXECUTE IMMEDIATE CONCAT({}1)", "@abc,".repeat(50_000))));
+        assert_eq!(decoded.get(), 1, "times");
+        for sql in ["CONCAT(@ki, @ll)", "CONCAT(@ll, @ki, 'LL')", "@in", "CONCAT('K', @i, @l, @l)", "@kill"] {
+            assert!(spells(&format!("EXECUTE IMMEDIATE {sql}")), "{sql}");
+        }
+        for sql in ["CONCAT(@ll, @ki)", "CONCAT(@ki, @ki)", "@late", "CONCAT(@ki, @x, @ll)"] {
+            assert!(!spells(&format!("EXECUTE IMMEDIATE {sql}")), "{sql}");
+        }
     }
 }
