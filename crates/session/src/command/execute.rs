@@ -178,8 +178,8 @@ impl Session {
     #[inline]
     pub(crate) async fn execute(&mut self, input: Input, id: ClientStmtId, flags: u8) -> Outcome {
         let may_hide = self.statements.may_hide(id, &self.worker.stored_code);
-        if may_hide && let Err(error) = Box::pin(self.uncover_prepared(id)).await {
-            return Box::pin(self.refuse(input, error)).await;
+        if may_hide && let Some(refused) = Box::pin(self.uncover_prepared(input, id)).await {
+            return refused;
         }
         let Started { statement, key, sharing, params } = match self.start_execute(input, id) {
             Ok(started) => started,
@@ -440,9 +440,9 @@ impl Session {
     /// An array of parameters: always on the primary, for it writes.
     pub(crate) async fn bulk_execute(&mut self, input: Input, id: ClientStmtId) -> Outcome {
         if self.statements.may_hide(id, &self.worker.stored_code)
-            && let Err(error) = self.uncover_prepared(id).await
+            && let Some(refused) = self.uncover_prepared(input, id).await
         {
-            return self.refuse(input, error).await;
+            return refused;
         }
         let Some(found) = self.statements.find(id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_bulk_execute")).await;

@@ -9,7 +9,8 @@ use crate::answer::{Killed, Sessions, kill_named_by, killed};
 use crate::client_error::ProxyError;
 use crate::follow::{TextExecuted, uncover};
 use crate::hold::Held;
-use crate::served::Served;
+use crate::io::Input;
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Wanted;
 use crate::statements::ClientStatement;
@@ -55,9 +56,12 @@ pub(super) fn by_execution(
 }
 
 impl Session {
-    /// Finds out what code in the database does by a prepared statement; an error if that may kill.
-    pub(super) async fn uncover_prepared(&mut self, id: ClientStmtId) -> Result<(), ProxyError> {
-        self.statements.uncover(id, &self.worker.stored_code, &self.state).await
+    /// Finds out what code in the database does by a prepared statement, which is refused if that may kill.
+    pub(super) async fn uncover_prepared(&mut self, input: Input, id: ClientStmtId) -> Option<Outcome> {
+        match self.statements.uncover(id, &self.worker.stored_code, &self.state).await {
+            Ok(()) => None,
+            Err(error) => Some(self.refuse(input, error).await),
+        }
     }
 
     /// An error if EXECUTE runs a text that has a server run code with a KILL.
