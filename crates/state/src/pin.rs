@@ -153,7 +153,7 @@ reasons! {
         label: "large_variables",
         effects: NO_EFFECTS,
         name: "large user variables",
-        by: "a user variable of more than 64 KiB, which is not kept; user variables that take more than 512 KiB together, or more than 4096 of them",
+        by: "a user variable of more than 64 KiB, which is not kept; user variables that take more than 512 KiB together, to which each byte of a string counts twice, or more than 4096 of them",
         until: "the session is reset",
     }
     /// An XA transaction.

@@ -19,7 +19,7 @@ const COLUMNS_EACH: usize = 4;
 /// The longest value that is read back, in bytes: a longer one stays on the connection that has it.
 const VALUE_MAX: usize = 64 * 1024;
 
-/// What a session's user variables may take, in bytes of names and expressions.
+/// What a session's user variables may take, in bytes of names and expressions, in which a string has two digits for each byte.
 const ALL_MAX: usize = 512 * 1024;
 
 /// What is added for each variable: the map has its own costs.
@@ -31,15 +31,20 @@ pub const READ_AT_ONCE: usize = 256;
 /// How many variables a session may have.
 pub const MOST_USER_VARS: usize = 4096;
 
-/// How many bytes of values may still be added to these.
-pub fn room_for_values(vars: &UserVars) -> usize {
+/// How many bytes of values may still be added to these, where those of `names` get other values.
+pub fn room_for_values(vars: &UserVars, names: &[Box<str>]) -> usize {
+    let replaced: usize = names.iter().filter_map(|name| vars.get_key_value(name)).map(bytes_of).sum();
     // An expression has two digits for each byte.
-    ALL_MAX.saturating_sub(bytes_of_user_vars(vars)) / 2
+    (ALL_MAX + replaced).saturating_sub(bytes_of_user_vars(vars)) / 2
 }
 
 /// What they take, in bytes.
 pub fn bytes_of_user_vars(vars: &UserVars) -> usize {
-    vars.iter().map(|(name, value)| EACH + name.len() + value.0.len()).sum()
+    vars.iter().map(bytes_of).sum()
+}
+
+fn bytes_of((name, value): (&Box<str>, &UserValue)) -> usize {
+    EACH + name.len() + value.0.len()
 }
 
 /// The statement that reads variables back. It answers with no row where a value is longer than `VALUE_MAX`, or all of them
@@ -255,12 +260,15 @@ mod tests {
     fn there_is_room_for_so_much() {
         let value = |len: usize| UserValue::from_bytes(&vec![b'x'; len], "utf8mb4", "utf8mb4_bin");
         let mut vars = UserVars::new();
-        let all = room_for_values(&vars);
+        let all = room_for_values(&vars, &[]);
+        // Half of 512 KiB: see docs/limits.md.
+        assert_eq!(all, 256 << 10);
         vars.insert("a".into(), value(VALUE_MAX));
-        let left = room_for_values(&vars);
+        let left = room_for_values(&vars, &["b".into()]);
         assert!(left < all - VALUE_MAX && left > all - VALUE_MAX - 100, "{all} and {left}");
+        assert_eq!(room_for_values(&vars, &["a".into()]), all, "a value that goes takes no room");
         vars.extend((0..9).map(|n| (n.to_string().into(), value(VALUE_MAX))));
-        assert_eq!(room_for_values(&vars), 0);
+        assert_eq!(room_for_values(&vars, &[]), 0);
     }
 
     #[test]

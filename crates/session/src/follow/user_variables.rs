@@ -34,7 +34,7 @@ impl Wanted {
             self.leave_user_vars(names, sql);
             return Ok(());
         }
-        let room = room_for_values(&self.want.user_vars);
+        let room = room_for_values(&self.want.user_vars, names);
         let question = read_back_sql(names.iter().map(|name| &**name), room);
         let answer = checkout.query(&question).await;
         if answer.as_ref().is_err_and(PoolError::is_no_room) {
