@@ -193,6 +193,7 @@ impl RunningCluster {
             cluster,
             relay,
             log,
+            memory: self.shared.memory.clone(),
             cache: self.shared.cache.clone(),
             reader,
             places,

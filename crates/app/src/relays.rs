@@ -81,7 +81,7 @@ impl Relays {
             };
             let failed =
                 |error: &dyn std::fmt::Display| Error::Relay(format!("relay '{}': {error}", relay.name));
-            let started = Relay::start(of_config(relay)?).map_err(|error| failed(&error))?;
+            let started = Relay::start(of_config(relay)?, around.memory).map_err(|error| failed(&error))?;
             let replicas = Arc::<Registry>::default();
             // First the keeper: it has to know of each replica before that is sent something.
             let keeper = Arc::new(relay_keep::start(&started, relay, &replicas)?);

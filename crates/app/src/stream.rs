@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_admin::CacheStreamRow;
 use delphinus_cache::{Cache, Feed, SETTLING, Tables, Untold};
+use delphinus_memory::Account;
 use delphinus_monitor::Tuning;
 use delphinus_net::Place;
 use delphinus_net::rt::{self, Manner, watch};
@@ -55,6 +56,7 @@ pub(crate) struct Parts {
     /// The relay that follows the cluster.
     pub(crate) relay: String,
     pub(crate) log: Arc<Log>,
+    pub(crate) memory: Account,
     pub(crate) cache: Arc<Cache>,
     pub(crate) reader: SnapshotReader,
     pub(crate) places: Vec<Arc<Place>>,
@@ -309,7 +311,7 @@ impl Follower {
     fn read(&mut self) {
         let Some(primary) = self.primary else { return };
         if self.reading.is_none() {
-            match Reading::begin(&self.parts.log) {
+            match Reading::begin(&self.parts.log, &self.parts.memory) {
                 Ok(reading) => {
                     self.reading = Some(reading);
                     self.breaks("it has just begun");

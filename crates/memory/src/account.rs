@@ -26,11 +26,13 @@ pub enum Owner {
     Logs,
     /// The activity history: what waits to be stored, and what its files need while they are open.
     History,
+    /// Relays: what they receive, and send to replicas.
+    Relay,
 }
 
 impl Owner {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Buffers,
         Self::Unpacked,
         Self::Sessions,
@@ -41,6 +43,7 @@ impl Owner {
         Self::Digests,
         Self::Logs,
         Self::History,
+        Self::Relay,
     ];
 
     /// The word shown to operators.
@@ -56,6 +59,7 @@ impl Owner {
             Self::Digests => "digests",
             Self::Logs => "logs",
             Self::History => "history",
+            Self::Relay => "relay",
         }
     }
 }
@@ -132,9 +136,9 @@ impl Account {
     /// A permit for what has a limit of its own, and is not refused: there is less for others.
     #[must_use]
     pub fn reserve(&self, owner: Owner, bytes: usize) -> Permit {
-        self.0.used.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.entry(owner).used.fetch_add(bytes as u64, Ordering::Relaxed);
-        Permit { account: self.clone(), owner, bytes }
+        let mut permit = self.open(owner);
+        permit.hold(bytes);
+        permit
     }
 
     pub(crate) fn note_refused(&self, owner: Owner) {
@@ -198,6 +202,19 @@ impl Permit {
         is_added
     }
 
+    /// Is for so many bytes, more or less than before, and is not refused: see [`Account::reserve`].
+    #[inline]
+    pub fn hold(&mut self, bytes: usize) {
+        let more = bytes.saturating_sub(self.bytes);
+        if more > 0 {
+            self.account.0.used.fetch_add(more as u64, Ordering::Relaxed);
+            self.account.entry(self.owner).used.fetch_add(more as u64, Ordering::Relaxed);
+            self.bytes = bytes;
+        } else {
+            self.shrink_to(bytes);
+        }
+    }
+
     /// Gives back what it has beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
@@ -232,6 +249,19 @@ mod tests {
         drop((one, two));
         assert_eq!((account.used(), account.used_by(Owner::Buffers)), (0, 0));
         assert_eq!((account.refused(Owner::Buffers), account.refused(Owner::Sessions)), (1, 1));
+    }
+
+    #[test]
+    fn what_has_a_limit_of_its_own_is_counted_and_not_refused() {
+        let account = Account::new(100);
+        let mut held = account.open(Owner::Relay);
+        for bytes in [150, 20, 20, 120] {
+            held.hold(bytes);
+            assert_eq!((held.bytes(), account.used_by(Owner::Relay)), (bytes, bytes as u64));
+            assert!(account.take(Owner::Buffers, 81).is_none(), "{bytes}");
+        }
+        drop(held);
+        assert_eq!((account.used(), account.refused(Owner::Relay)), (0, 0));
     }
 
     #[test]

@@ -31,6 +31,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use delphinus_memory::{Account, Owner, Permit};
 use delphinus_wire::binlog::{
     AnyGtid, Border, Event, Groups, HEADER_LEN, Header, Kind, MAGIC, PAYLOAD_FRONT_LEN, PREFIX_LEN,
     PayloadFront, Query, TableMap, each_event, unpack_query,
@@ -113,6 +114,8 @@ pub struct Changes {
     reader: Reader,
     offset: u64,
     window: Vec<u8>,
+    /// What the window takes.
+    room: Permit,
     /// Where in the file the window begins.
     window_at: u64,
     groups: Groups,
@@ -137,10 +140,18 @@ impl Changes {
             reader,
             offset: position.offset,
             window: Vec::new(),
+            room: Account::unlimited().open(Owner::Relay),
             window_at: 0,
             groups: Groups::default(),
             passed: None,
         })
+    }
+
+    /// Its buffer counts in this account, and is not refused: it has a limit of its own.
+    #[must_use]
+    pub fn within(mut self, memory: &Account) -> Self {
+        self.room = memory.reserve(Owner::Relay, self.window.capacity());
+        self
     }
 
     /// Shows the changes of the next group; `None`: there is none at the moment.
@@ -266,6 +277,7 @@ impl Changes {
         }
         self.window.truncate(read);
         self.window.shrink_to(WINDOW.max(len));
+        self.room.hold(self.window.capacity());
         if read < len { Err(self.damaged("the file ends too early")) } else { Ok(()) }
     }
 

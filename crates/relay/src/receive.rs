@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use delphinus_memory::{Account, Owner};
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_wire::binlog::dump::put_ack;
@@ -15,6 +16,8 @@ use crate::status::Status;
 
 /// So much is read at a time, and gathered before it is committed although more has arrived.
 const BATCH: usize = 1 << 20;
+/// The size of the buffer.
+const BUFFER: usize = BATCH + (64 << 10);
 /// How long bytes that the socket has and TLS does not give are waited for.
 const MOMENT: Duration = Duration::from_millis(2);
 
@@ -28,6 +31,7 @@ pub(crate) struct Stream<'a, D> {
     pub(crate) epoch: u64,
     /// A source that says nothing for so long is gone.
     pub(crate) patience: Duration,
+    pub(crate) memory: &'a Account,
 }
 
 impl<D: Disk> Stream<'_, D> {
@@ -36,7 +40,8 @@ impl<D: Disk> Stream<'_, D> {
         let has_marks = self.status.semi_sync.load(Relaxed);
         let mut packets = if has_marks { Packets::default() } else { Packets::bare() };
         let early = std::mem::take(&mut self.connection.buffer);
-        self.connection.buffer = Buffer::with_capacity(BATCH + (64 << 10));
+        let _room = self.memory.reserve(Owner::Relay, BUFFER);
+        self.connection.buffer = Buffer::with_capacity(BUFFER);
         self.connection.buffer.extend(early.data());
         loop {
             if let Err(error) = self.batch(&mut packets).await {

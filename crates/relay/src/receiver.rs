@@ -10,6 +10,7 @@ mod elsewhere;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use delphinus_memory::Account;
 use delphinus_net::rt::{self, Either, watch};
 use delphinus_wire::binlog::MAGIC;
 
@@ -42,6 +43,7 @@ pub(crate) struct Receiver<D> {
     pub(crate) writer: Writer<D>,
     pub(crate) status: Arc<Status>,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) memory: Account,
     /// The folder is this one.
     pub(crate) root: Anchor,
     /// What the disk said last, until it takes something again.
@@ -174,6 +176,7 @@ impl<D: Disk> Receiver<D> {
                     fence: &self.fence,
                     epoch,
                     patience: heartbeat * 3 + self.settings.limit,
+                    memory: &self.memory,
                 };
                 let error = stream.run().await;
                 self.elsewhere.judge(error, &self.log)

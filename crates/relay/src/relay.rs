@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use delphinus_memory::Account;
 use delphinus_net::Address;
 use delphinus_net::rt::{self, Manner, watch};
 use delphinus_wire::gtid::uuid_text;
@@ -43,8 +44,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Opens the log and starts the thread that receives.
-    pub fn start(settings: Settings) -> Result<Self, RecoverError> {
+    /// Opens the log and starts the thread that receives, whose buffers count in this account.
+    pub fn start(settings: Settings, memory: &Account) -> Result<Self, RecoverError> {
         let recovered = recover(&settings.folder)?;
         let failed = |error| RecoverError::Io { path: settings.folder.clone(), error };
         let fence = Arc::new(Fence::open(&settings.folder).map_err(failed)?);
@@ -64,10 +65,10 @@ impl Relay {
         let settings = Arc::new(settings);
         let status = Arc::<Status>::default();
         let log = recovered.log;
-        let parts = (settings.clone(), log.clone(), status.clone(), fence.clone());
+        let parts = (settings.clone(), log.clone(), status.clone(), fence.clone(), memory.clone());
         let run = move || async move {
-            let (settings, log, status, fence) = parts;
-            let writer = Writer::new(log.clone(), Files);
+            let (settings, log, status, fence, memory) = parts;
+            let writer = Writer::new(log.clone(), Files).within(&memory);
             let (disk_error, elsewhere) = (None, Elsewhere::default());
             Receiver {
                 settings,
@@ -76,6 +77,7 @@ impl Relay {
                 writer,
                 status,
                 fence,
+                memory,
                 root,
                 disk_error,
                 orders: told,

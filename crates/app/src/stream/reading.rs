@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_cache::{Noted, Tables};
+use delphinus_memory::Account;
 use delphinus_net::rt;
 use delphinus_relay::changes::{Change, Changes, ChangesError, Committed};
 use delphinus_relay::log::{Log, Position};
@@ -54,9 +55,10 @@ struct Group<'a> {
 
 impl Reading {
     /// From where the log ends now.
-    pub(super) fn begin(log: &Arc<Log>) -> Result<Self, ChangesError> {
+    pub(super) fn begin(log: &Arc<Log>, memory: &Account) -> Result<Self, ChangesError> {
         let (end, has) = log.now().ok_or(ChangesError::Empty)?;
-        Ok(Self { changes: Changes::from(log, end)?, has, unseen: VecDeque::new(), fault: Fault::planted() })
+        let changes = Changes::from(log, end)?.within(memory);
+        Ok(Self { changes, has, unseen: VecDeque::new(), fault: Fault::planted() })
     }
 
     /// All groups that are noted, or were there when it began.

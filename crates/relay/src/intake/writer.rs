@@ -11,6 +11,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use delphinus_memory::{Account, Owner, Permit};
 use delphinus_wire::Malformed;
 use delphinus_wire::binlog::{
     AnyGtid, CHECKSUM_LEN, Checksum, Crc, FormatDescription, Groups, HEADER_LEN, Header, PREFIX_LEN,
@@ -23,6 +24,8 @@ use crate::log::{Flavor, Folder, Log, LogFile, sync_folder};
 
 /// So many bytes wait for the end of their group before they are written without it.
 const SPILL: usize = 1 << 20;
+/// The size of the buffer: a piece comes on top.
+const BUFFER: usize = SPILL + (64 << 10);
 /// The file with which a disk is tried that has failed.
 const PROBE: &str = "probe";
 /// The longest head of a file: PREVIOUS_GTIDS of a server with very many gaps.
@@ -53,6 +56,7 @@ pub(crate) struct Writer<D> {
     place: Place,
     /// Bytes of the file, or of its head, that are not written.
     buffer: Vec<u8>,
+    room: Permit,
     /// Where in it the event begins that is coming in.
     event: usize,
     /// So many of its bytes end at a border of groups.
@@ -121,7 +125,8 @@ impl<D: Disk> Writer<D> {
             log,
             disk,
             place: Place::Nowhere,
-            buffer: Vec::with_capacity(SPILL + (64 << 10)),
+            buffer: Vec::with_capacity(BUFFER),
+            room: Account::unlimited().open(Owner::Relay),
             event: 0,
             whole: 0,
             spilled: None,
@@ -133,6 +138,13 @@ impl<D: Disk> Writer<D> {
             newest: 0,
             refused: 0,
         }
+    }
+
+    /// Its buffer counts in this account.
+    #[must_use]
+    pub(crate) fn within(mut self, memory: &Account) -> Self {
+        self.room = memory.reserve(Owner::Relay, self.buffer.capacity());
+        self
     }
 
     /// Begins with a new connection. Whatever of the last one is not published is cut off. `checksum` is what the source uses before
@@ -198,6 +210,9 @@ impl<D: Disk> Writer<D> {
         self.place = Place::Nowhere;
         self.groups = Groups::default();
         self.buffer.clear();
+        // A long head may have made it grow.
+        self.buffer.shrink_to(BUFFER);
+        self.room.hold(self.buffer.capacity());
         (self.event, self.whole) = (0, 0);
         self.gtids.clear();
         (self.spilled, self.awaited, self.due) = (None, None, None);
@@ -265,6 +280,7 @@ impl<D: Disk> Writer<D> {
 
     /// Writes what waits, although its group is not whole. An event's last bytes stay: its checksum has to be in one piece.
     fn spill(&mut self) -> Result<(), IntakeError> {
+        self.room.hold(self.buffer.capacity());
         if !matches!(self.place, Place::In(_)) {
             let is_long = self.buffer.len() > LONGEST_HEAD;
             return if is_long { Err(Malformed("very long head of a file").into()) } else { Ok(()) };

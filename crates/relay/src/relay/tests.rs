@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delphinus_memory::Account;
+use delphinus_memory::Owner;
 use delphinus_net::{Address, ListenAddress, Reach};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password};
@@ -21,7 +21,7 @@ use crate::replica::{Door, Identity, ReplicaUser, Serving, serve};
 
 const PASSWORD: &[u8] = b"a long password";
 
-fn door(place: &Place, log: &Arc<Log>) -> Serving {
+fn door(place: &Place, log: &Arc<Log>, memory: &Account) -> Serving {
     let credential = Credential::Plain(Password::new(PASSWORD));
     let door = Door {
         addresses: vec![ListenAddress::Unix(place.0.join("door"), 0o600)],
@@ -35,14 +35,14 @@ fn door(place: &Place, log: &Arc<Log>) -> Serving {
         threads: 1,
     };
     let identity = Identity { server_id: 98, uuid: uuid_text(98) };
-    serve("near", log, (identity, &Arc::default()), door, &Account::unlimited()).unwrap()
+    serve("near", log, (identity, &Arc::default()), door, memory).unwrap()
 }
 
-fn behind(place: &Place) -> Relay {
+fn behind(place: &Place, memory: &Account) -> Relay {
     let reach = Reach::default();
     let address = Address::Unix(place.0.join("door"));
     let target = Target { name: "near".to_owned(), address, reach, host: "near".to_owned() };
-    Relay::start(Settings {
+    let settings = Settings {
         name: "far".to_owned(),
         folder: place.0.join("far"),
         source: Some(target),
@@ -56,8 +56,8 @@ fn behind(place: &Place) -> Relay {
         retry: Duration::from_millis(50),
         limit: Duration::from_secs(10),
         is_started: true,
-    })
-    .unwrap()
+    };
+    Relay::start(settings, memory).unwrap()
 }
 
 /// Waits until the relay has as much as the log that it follows.
@@ -72,7 +72,7 @@ fn catch_up(relay: &Relay, log: &Log) {
 
 /// Takes in what each primary sends, one after the other, and sees what is behind a relay that follows.
 fn follow(streams: &[(Start, Vec<u8>)]) {
-    let place = Place::new();
+    let (place, memory) = (Place::new(), Account::unlimited());
     let log = Arc::new(Log::new(&place.0.join("near")));
     std::fs::create_dir(place.0.join("near")).unwrap();
     let mut writer = Writer::new(log.clone(), Files);
@@ -81,8 +81,8 @@ fn follow(streams: &[(Start, Vec<u8>)]) {
         writer.stop().unwrap();
         writer.start(start.clone(), Checksum::Off).unwrap();
         run(&mut writer, sent).unwrap();
-        serving.get_or_insert_with(|| door(&place, &log));
-        catch_up(relay.get_or_insert_with(|| behind(&place)), &log);
+        serving.get_or_insert_with(|| door(&place, &log, &memory));
+        catch_up(relay.get_or_insert_with(|| behind(&place, &memory)), &log);
     }
     let relay = relay.unwrap();
     let (own, theirs) = (relay.log().files(), log.files());
@@ -94,16 +94,23 @@ fn follow(streams: &[(Start, Vec<u8>)]) {
         let (own, theirs) = (own.path(), theirs.path());
         assert_eq!(std::fs::read(&own).unwrap(), std::fs::read(&theirs).unwrap(), "{}", own.display());
     }
+    // Two buffers of the source, and one of what a replica was sent, which waits for the next one.
+    let (of_source, of_replica) = (2 * ((1 << 20) + (64 << 10)), 256 << 10);
+    let used = memory.used_by(Owner::Relay);
+    assert!(used >= of_source + of_replica, "{used}");
     rt::block_on(relay.end()).unwrap();
+    drop(relay);
+    assert!(memory.used_by(Owner::Relay) <= used - of_source, "what the source took is not given back");
     serving.unwrap().stop();
+    assert_eq!(memory.used_by(Owner::Relay), 0);
 }
 
 #[test]
 fn a_restarted_relay_follows_whom_a_move_has_named() {
-    let place = Place::new();
+    let (place, memory) = (Place::new(), Account::unlimited());
     let target = |relay: &Relay| relay.target().map(|target| (target.name, target.address.to_string()));
     let own = format!("unix:{}", place.0.join("door").display());
-    let relay = behind(&place);
+    let relay = behind(&place, &memory);
     assert_eq!(target(&relay), Some(("near".to_owned(), own)));
     rt::block_on(async {
         let epoch = relay.cut(CutBy::Move, Some(relay.epoch().epoch)).await.unwrap();
@@ -116,7 +123,7 @@ fn a_restarted_relay_follows_whom_a_move_has_named() {
     })
     .unwrap();
     drop(relay);
-    let relay = behind(&place);
+    let relay = behind(&place, &memory);
     let turned = Some(("db2".to_owned(), "[::1]:1".to_owned()));
     assert_eq!(target(&relay), turned);
     let source = relay.settings().source.clone().unwrap();

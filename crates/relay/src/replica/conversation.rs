@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_clients::{LoginAttempt, LoginPlace, Visitor};
+use delphinus_memory::{Owner, Permit};
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, PacketIo, Peer, Stream, rt, serve_login};
 use delphinus_session::ClientError;
@@ -58,6 +59,8 @@ const COLLATION: u8 = 45;
 const MAX_COMMAND: usize = 16 << 20;
 /// How long a connection waits for the first file of the log.
 const FIRST_FILE: Duration = Duration::from_secs(5);
+/// Commands of up to so many bytes are not counted.
+const UNCOUNTED: usize = 16 << 10;
 /// How long a login may take.
 const LOGIN_LIMIT: Duration = Duration::from_secs(10);
 /// How long a command that has begun, or an answer that is not taken, may last.
@@ -85,8 +88,8 @@ pub(super) async fn run(shared: Arc<Shared>, ground: std::rc::Rc<Ground>, peer: 
     let login = Box::pin(log_in(&shared, (&mut stream, &mut buffer), (&host, visitor)));
     match rt::timeout(LOGIN_LIMIT, login).await {
         Some(Ok(login)) => {
-            let mut conversation =
-                Conversation { shared: &shared, ground: &ground, login, variables: Variables::default() };
+            let (variables, kept) = (Variables::default(), shared.memory.open(Owner::Relay));
+            let mut conversation = Conversation { shared: &shared, ground: &ground, login, variables, kept };
             if let Err(error) = conversation.serve(&mut stream, &mut buffer).await {
                 tracing::debug!(relay = %shared.name, client.host = %host, %error, "a replica's connection is lost");
             }
@@ -235,6 +238,8 @@ struct Conversation<'a> {
     ground: &'a Ground,
     login: LoggedIn,
     variables: Variables,
+    /// The room that they have. They have a limit of their own, and are not refused.
+    kept: Permit,
 }
 
 impl Conversation<'_> {
@@ -246,7 +251,10 @@ impl Conversation<'_> {
                 None => return Ok(()),
             }
             let timed_out = NetError::TimedOut(NET_TIMEOUT.as_millis() as u64);
-            let packet = match rt::timeout(NET_TIMEOUT, io.read(MAX_COMMAND)).await.ok_or(timed_out)? {
+            // As long as the command lasts: for its bytes, and for the set that is made of them.
+            let mut room = self.shared.memory.open(Owner::Relay);
+            let read = io.read_within(MAX_COMMAND, |len| len <= UNCOUNTED || room.grow_to(2 * len));
+            let packet = match rt::timeout(NET_TIMEOUT, read).await.ok_or(timed_out)? {
                 Err(NetError::Closed) => return Ok(()),
                 packet => packet?,
             };
@@ -258,10 +266,11 @@ impl Conversation<'_> {
                         return Ok(());
                     }
                 }
-                _ => match self.answer(&payload) {
-                    Some(out) => write(stream, &out).await?,
-                    None => return Ok(()),
-                },
+                _ => {
+                    let Some(out) = self.answer(&payload) else { return Ok(()) };
+                    self.kept.hold(self.variables.bytes());
+                    write(stream, &out).await?;
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delphinus_memory::{Account, Owner, Permit};
 use delphinus_net::rt::{Bell, Either, Notify};
 use delphinus_net::{Buffer, NetError, Stream, rt};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -61,22 +62,34 @@ pub(crate) struct Ground {
     /// `CATCH_UP`, but in tests.
     catch_up: Duration,
     spare: std::cell::RefCell<Vec<Buffers>>,
+    memory: Account,
 }
 
 /// A piece of a file, and packets made of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Buffers {
     piece: Vec<u8>,
     out: Vec<u8>,
+    /// What they take. It is not refused: each is short, and a replica that is not sent anything helps nobody.
+    room: Permit,
+}
+
+impl Buffers {
+    /// Counts what they have become.
+    fn count(&mut self) {
+        self.room.hold(self.piece.capacity() + self.out.capacity());
+    }
 }
 
 impl Ground {
-    pub(crate) fn new(log: Arc<Log>) -> Self {
-        Self { log, grown: Rc::default(), catch_up: CATCH_UP, spare: std::cell::RefCell::default() }
+    pub(crate) fn new(log: Arc<Log>, memory: Account) -> Self {
+        let spare = std::cell::RefCell::default();
+        Self { log, grown: Rc::default(), catch_up: CATCH_UP, spare, memory }
     }
 
     fn take(&self) -> Buffers {
-        self.spare.borrow_mut().pop().unwrap_or_default()
+        let new = || Buffers { piece: Vec::new(), out: Vec::new(), room: self.memory.open(Owner::Relay) };
+        self.spare.borrow_mut().pop().unwrap_or_else(new)
     }
 
     fn give(&self, mut buffers: Buffers) {
@@ -179,6 +192,12 @@ fn not_opened(file: &LogFile, error: &io::Error) -> Fatal {
 
 pub(super) fn unreadable(file: &LogFile, error: &dyn std::fmt::Display) -> Fatal {
     Fatal::Unreadable(format!("{}: {error}", file.name))
+}
+
+/// Room for the head of a file and what is sent of it; `None` if there is none. Short ones are not counted.
+fn room_for_head(memory: &Account, len: u64) -> Option<Permit> {
+    let bytes = if len <= PIECE as u64 { 0 } else { 2 * len as usize };
+    memory.take(Owner::Relay, bytes)
 }
 
 /// The head of a file, without the magic.
@@ -302,6 +321,9 @@ impl Dump<'_> {
 
     async fn begin_file(&mut self, from: u64, is_first: bool) -> Result<(), Stop> {
         let (reader, file) = (self.reader.clone(), self.reader.file().clone());
+        let Some(_room) = room_for_head(&self.ground.memory, file.head_len) else {
+            return Err(Fatal::NoMemory(self.ground.memory.limit()).into());
+        };
         let head = rt::compute(move || head_of(&reader)).await.ok_or(NetError::Closed)?;
         let head = head.map_err(|error| unreadable(&file, &error))?;
         if from == file.head_len {
@@ -319,6 +341,10 @@ impl Dump<'_> {
         };
         self.course.begin(&mut buffers.out, head)?;
         let written = self.send(&buffers.out).await;
+        // What it has made of a long head has gone with that.
+        buffers.out.clear();
+        buffers.out.shrink_to(PIECE);
+        buffers.count();
         self.buffers = Some(buffers);
         written?;
         self.at = from;
@@ -340,6 +366,7 @@ impl Dump<'_> {
             let read = read.map_err(|error| unreadable(self.reader.file(), &error))?;
             buffers.out.clear();
             let taken = self.course.take(&mut buffers.out, &buffers.piece[..read], self.at)?;
+            buffers.count();
             if taken > 0 {
                 self.at += taken as u64;
                 break;
@@ -489,7 +516,10 @@ mod tests {
         let position = From::Position(GtidPosition::parse(position).unwrap());
         let asked = Asked { checksum: Some(Checksum::Off), ..Asked::plain(position) };
         rt::block_on(async {
-            let ground = Ground { catch_up: Duration::from_millis(50), ..Ground::new(log.clone()) };
+            let ground = Ground {
+                catch_up: Duration::from_millis(50),
+                ..Ground::new(log.clone(), Account::unlimited())
+            };
             let (mut own, _replica) = Stream::pair().unwrap();
             let entry = Arc::<Registry>::default().enter(1, Who::default());
             let mut serving = std::pin::pin!(serve(&ground, &mut own, &entry, (asked, 98)));
@@ -532,6 +562,17 @@ mod tests {
         assert!(matches!(&final_end, Some(End::Refused(Fatal::NotInLog(_), _))), "{final_end:?}");
         let passing = end_of("0-1-9", &[], false);
         assert!(matches!(&passing, Some(End::Refused(fatal, _)) if fatal.is_passing()), "{passing:?}");
+    }
+
+    #[test]
+    fn a_long_head_waits_for_memory() {
+        let memory = Account::new(1 << 20);
+        let taken = [200 << 10, 512 << 10, 512 << 10].map(|len| room_for_head(&memory, len));
+        assert_eq!(
+            taken.each_ref().map(|room| room.as_ref().map(Permit::bytes)),
+            [Some(0), Some(1 << 20), None]
+        );
+        assert!(Fatal::NoMemory(1).is_passing());
     }
 
     /// A replica that takes nothing has no more than its time, and none once it has come again.

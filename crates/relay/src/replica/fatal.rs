@@ -40,6 +40,8 @@ pub(crate) enum Fatal {
     Until,
     /// It began inside of a file, by position, and the next file is of another source.
     OtherSource,
+    /// There is no memory for what it is to be sent; the limit.
+    NoMemory(u64),
     /// The log cannot be read; the system's word.
     Unreadable(String),
 }
@@ -47,7 +49,7 @@ pub(crate) enum Fatal {
 impl Fatal {
     /// True for what goes away by itself: the replica is to come again.
     pub(crate) fn is_passing(&self) -> bool {
-        matches!(self, Self::Empty | Self::Ahead(_))
+        matches!(self, Self::Empty | Self::Ahead(_) | Self::NoMemory(_))
     }
 
     /// The same of a log that is not as far as its source: what a replica has more than it is no reason to stop then.
@@ -129,6 +131,11 @@ impl fmt::Display for Fatal {
             Self::OtherSource => f.write_str(
                 "The relay follows another source now, and a position in the files of the one before says nothing of its files. \
                  Connect by GTID",
+            ),
+            Self::NoMemory(limit) => write!(
+                f,
+                "There is no memory for the head of a file that the replica is to be sent, within the {limit} bytes of the relay's \
+                 [proxy] memory_limit; it is served when there is some"
             ),
             Self::Unreadable(why) => write!(f, "log event entry exceeded or cannot be read. The relay cannot read its log: {}", Short(why)),
         }

@@ -173,7 +173,7 @@ async fn work(
     mut inbox: mpsc::Receiver<Arrival>,
     mut stopped: rt::watch::Receiver<bool>,
 ) {
-    let ground = Rc::new(Ground::new(shared.log.clone()));
+    let ground = Rc::new(Ground::new(shared.log.clone(), shared.memory.clone()));
     let (bell, grown) = (shared.log.register(), ground.grown.clone());
     rt::spawn_local(async move {
         loop {

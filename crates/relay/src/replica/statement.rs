@@ -106,6 +106,11 @@ impl Variables {
         names.iter().find_map(|name| self.get(name))
     }
 
+    /// How many bytes they have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
     fn set(&mut self, name: &str, value: Option<String>) -> Result<(), Refused> {
         let name = name.to_ascii_lowercase().into_boxed_str();
         let Some(value) = value else {
