@@ -2,16 +2,14 @@
 //! who may, is in `answer/kill`.
 
 use delphinus_sql::{Class, Effects, Kill, KillTarget, LexOptions, Statement, kill_target};
-use delphinus_wire::command::ClientStmtId;
+use delphinus_view::StoredCode;
 use delphinus_wire::{ExecuteParams, first_integer};
 
 use crate::answer::{Killed, Sessions, kill_named_by, killed};
 use crate::client_error::ProxyError;
 use crate::follow::{TextExecuted, uncover};
 use crate::hold::Held;
-use crate::io::Input;
-use crate::served::{Outcome, Served};
-use crate::session::Session;
+use crate::served::Served;
 use crate::state::Wanted;
 use crate::statements::ClientStatement;
 
@@ -55,34 +53,23 @@ pub(super) fn by_execution(
     Ok(Some((kill, params.and_then(|params| first_integer(payload, params, &found.types)))))
 }
 
-impl Session {
-    /// Finds out what code in the database does by a prepared statement, which is refused if that may kill.
-    pub(super) async fn uncover_prepared(&mut self, input: Input, id: ClientStmtId) -> Option<Outcome> {
-        match self.statements.uncover(id, &self.worker.stored_code, &self.state).await {
-            Ok(()) => None,
-            Err(error) => Some(self.refuse(input, error).await),
+/// An error if EXECUTE runs a text that has a server run code with a KILL.
+pub(super) async fn uncover_texts(
+    code: &StoredCode,
+    texts: &[TextExecuted],
+    statement: &Statement,
+    lex: LexOptions,
+) -> Result<(), ProxyError> {
+    if statement.class != Class::Execute || !code.concerns_any() {
+        return Ok(());
+    }
+    for (sql, ran) in texts.iter().flatten() {
+        if code.concerns(ran) {
+            let mut ran = *ran;
+            Box::pin(uncover(code, &mut ran, sql.as_bytes(), lex)).await?;
         }
     }
-
-    /// An error if EXECUTE runs a text that has a server run code with a KILL.
-    pub(super) async fn uncover_texts(
-        &self,
-        texts: &[TextExecuted],
-        statement: &Statement,
-        lex: LexOptions,
-    ) -> Result<(), ProxyError> {
-        let code = &self.worker.stored_code;
-        if statement.class != Class::Execute || !code.concerns_any() {
-            return Ok(());
-        }
-        for (sql, ran) in texts.iter().flatten() {
-            if code.concerns(ran) {
-                let mut ran = *ran;
-                Box::pin(uncover(code, &mut ran, sql.as_bytes(), lex)).await?;
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// What SQL `EXECUTE` would have a server kill by these texts; `None` if it kills nothing, or what is the server's own. What a text

@@ -138,7 +138,8 @@ impl Session {
         if statement.effects.intersects(RUNS_TEXTS) {
             let killed = match self.texts_run(&statement, &sql).await {
                 Ok(texts) => {
-                    let uncovered = self.uncover_texts(&texts, &statement, text.lex).await;
+                    let uncovered =
+                        kill::uncover_texts(&self.worker.stored_code, &texts, &statement, text.lex).await;
                     uncovered.and_then(|()| kill::by_texts(&texts, &statement, text.lex))
                 }
                 Err(error) => Err(error),
