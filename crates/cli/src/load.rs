@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use delphinus_config::{AdminAccess, Config, Environment, Mistake, parse};
+use delphinus_config::{AdminAccess, Config, Environment, Mistake, options, parse};
 
 /// The variables of this process and the files of this machine.
 struct ThisMachine;
@@ -48,21 +48,13 @@ impl Environment for Watching {
 /// The configuration, or what is wrong with it.
 type Loaded = Result<Config, Vec<Mistake>>;
 
-/// The options that are secrets in the file itself.
-const SECRETS: [&str; 6] =
-    ["password", "password_hash", "secondary_password", "secondary_password_hash", "token", "token_hash"];
-
 /// The configuration in a file or all mistakes in it, and what everybody on this machine can read of its secrets.
 pub(crate) fn load_and_look(file: &Path) -> anyhow::Result<(Loaded, Vec<String>)> {
     let watching = Watching::default();
     let loaded = load_with(file, &watching)?;
     let mut secret = watching.secret.into_inner();
     if let Ok(config) = &loaded {
-        let is_set = |(path, value): &(String, String)| {
-            let option = path.rsplit('.').next().unwrap_or_default();
-            SECRETS.contains(&option) && !value.is_empty()
-        };
-        if config.effective.0.iter().any(is_set) {
+        if holds_secret(config) {
             secret.insert(0, file.to_owned());
         }
     }
@@ -73,6 +65,14 @@ pub(crate) fn load_and_look(file: &Path) -> anyhow::Result<(Loaded, Vec<String>)
         format!("{path}: every user of this machine can read the secrets in it; chmod 0600 {path}")
     };
     Ok((loaded, secret.into_iter().filter(is_open).map(warn).collect()))
+}
+
+/// True if a secret stands in the file itself. The schema says which options are secrets, so that none is forgotten.
+fn holds_secret(config: &Config) -> bool {
+    let own = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    let secrets: Vec<_> =
+        options().iter().filter(|option| option.is_secret).map(|option| own(&option.path)).collect();
+    config.effective.0.iter().any(|(path, value)| !value.is_empty() && secrets.contains(&own(path)))
 }
 
 /// What stands for a secret that this process cannot have.
@@ -145,4 +145,24 @@ pub(crate) fn print_mistakes(file: &Path, mistakes: &[Mistake]) {
     }
     let noun = if mistakes.len() == 1 { "mistake" } else { "mistakes" };
     eprintln!("{}: {} {noun}", file.display(), mistakes.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_any_secret_in_it_is_one_to_hide() {
+        let with = |more: &str| {
+            let text = format!(
+                "listener = [{{ address = '127.0.0.1:0' }}]\nuser = [{{ name = 'u', password_env = 'P' }}]\n\
+                 [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n\
+                 [monitor]\nuser = 'm'\npassword_env = 'P'\n{more}"
+            );
+            holds_secret(&parse(&text, "a.toml", &Visitor).unwrap_or_else(|mistakes| panic!("{mistakes:?}")))
+        };
+        assert!(!with(""));
+        assert!(with("[lease]\nfailsafe_token = 'hunter2'\n"));
+        assert!(with("[cluster.failover]\nreplication_password = 'hunter2'\n"));
+    }
 }

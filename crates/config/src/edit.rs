@@ -101,24 +101,30 @@ impl fmt::Display for Given {
     }
 }
 
-/// As an operator would write it, without secrets.
+/// As an operator would write it, without secrets. What an option is the schema says, not its name. One that is not known may be a
+/// secret that is mistyped.
 impl fmt::Display for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let assigned = |(name, given): &Assigned| match given {
-            None => format!("{name} = DEFAULT"),
-            Some(_) if name.contains("password") || name.contains("authentication_string") => {
-                format!("{name} = {HIDDEN}")
-            }
-            Some(given) => format!("{name} = {given}"),
+        let known = options();
+        let may_be_told = |path: &str| {
+            known.iter().find(|option| option.has_path(path)).is_some_and(|option| !option.is_secret)
         };
-        let list = |options: &[Assigned]| options.iter().map(assigned).collect::<Vec<_>>().join(", ");
+        let assigned = |(name, given): &Assigned, path: &str| match given {
+            None => format!("{name} = DEFAULT"),
+            Some(given) if may_be_told(path) => format!("{name} = {given}"),
+            Some(_) => format!("{name} = {HIDDEN}"),
+        };
+        let list = |rows: &Rows, options: &[Assigned]| {
+            let one = |option: &Assigned| assigned(option, &format!("{}.{}", rows.path(), option.0));
+            options.iter().map(one).collect::<Vec<_>>().join(", ")
+        };
         match self {
-            Self::Set(option) => write!(f, "SET {}", assigned(option)),
+            Self::Set(option) => write!(f, "SET {}", assigned(option, &option.0)),
             Self::Add { rows, name, options, .. } => {
-                write!(f, "ADD {} {name} {}", rows.as_str().to_uppercase(), list(options))
+                write!(f, "ADD {} {name} {}", rows.as_str().to_uppercase(), list(rows, options))
             }
             Self::Alter { rows, name, options } => {
-                write!(f, "SET {} {name} {}", rows.as_str().to_uppercase(), list(options))
+                write!(f, "SET {} {name} {}", rows.as_str().to_uppercase(), list(rows, options))
             }
             Self::Remove { rows, name } => write!(f, "REMOVE {} {name}", rows.as_str().to_uppercase()),
         }
@@ -187,13 +193,7 @@ fn set(document: &mut DocumentMut, path: &str, given: Option<&Given>) -> Result<
         "admin.user.",
         "http.token.",
     ];
-    let is_it = |option: &crate::OptionDoc| {
-        option.path.rsplit_once('.').is_some_and(|(section, name)| {
-            let own = path.strip_prefix(section).and_then(|rest| rest.strip_prefix('.'));
-            own.is_some_and(|own| own == name || option.aliases.contains(&own))
-        })
-    };
-    let option = options().into_iter().find(is_it);
+    let option = options().into_iter().find(|option| option.has_path(path));
     let Some(option) = option.filter(|option| !listed.iter().any(|head| option.path.starts_with(head)))
     else {
         return Err(NotEdited(format!("there is no option {path}; SHOW CONFIG has all of them")));
@@ -226,11 +226,7 @@ fn assign(row: &mut Table, rows: Rows, assigned: &[Assigned]) -> Result<(), NotE
     let known = options();
     for (name, given) in assigned {
         let path = format!("{}.{name}", rows.path());
-        let is_it = |option: &&crate::OptionDoc| {
-            let is_of_rows = option.path.rsplit_once('.').is_some_and(|(section, _)| section == rows.path());
-            option.path == path || is_of_rows && option.aliases.contains(&name.as_str())
-        };
-        let Some(option) = known.iter().find(is_it) else {
+        let Some(option) = known.iter().find(|option| option.has_path(&path)) else {
             return Err(NotEdited(format!("a {} has no option {name}", rows.as_str())));
         };
         let own = option.path.rsplit('.').next().unwrap_or_default();

@@ -36,6 +36,19 @@ pub struct OptionDoc {
     pub reload: Reload,
     /// Older or foreign names that are accepted, too.
     pub aliases: &'static [&'static str],
+    /// Whether its value is a [`crate::Secret`], which is never shown.
+    pub is_secret: bool,
     /// What the option does.
     pub text: String,
+}
+
+impl OptionDoc {
+    /// True if it is written under this path, with its own name or another one that is accepted.
+    pub fn has_path(&self, path: &str) -> bool {
+        let is_alias = |section: &str| {
+            let own = path.strip_prefix(section).and_then(|rest| rest.strip_prefix('.'));
+            own.is_some_and(|own| self.aliases.contains(&own))
+        };
+        self.path == path || self.path.rsplit_once('.').is_some_and(|(section, _)| is_alias(section))
+    }
 }

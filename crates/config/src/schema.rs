@@ -50,6 +50,7 @@ macro_rules! section {
                         default: preset.words,
                         reload: $crate::option_doc::Reload::$reload,
                         aliases: rule.aliases,
+                        is_secret: <$ty as $crate::value::Value>::is_secret(),
                         text: $crate::schema::paragraph(&[$($doc),+]),
                     }
                 }),+]

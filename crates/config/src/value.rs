@@ -36,6 +36,11 @@ pub(crate) trait Value: Sized {
         self.literal()
     }
 
+    /// True for values that are never shown.
+    fn is_secret() -> bool {
+        false
+    }
+
     /// The number that a range is checked against, if it is one.
     fn number(&self) -> Option<u64> {
         None
@@ -112,6 +117,9 @@ impl<T: Value> Value for Option<T> {
     fn shown(&self) -> String {
         self.as_ref().map(Value::shown).unwrap_or_default()
     }
+    fn is_secret() -> bool {
+        T::is_secret()
+    }
     fn number(&self) -> Option<u64> {
         self.as_ref().and_then(Value::number)
     }
@@ -130,6 +138,9 @@ impl<T: Value> Value for Vec<T> {
     }
     fn shown(&self) -> String {
         format!("[{}]", self.iter().map(Value::shown).collect::<Vec<_>>().join(", "))
+    }
+    fn is_secret() -> bool {
+        T::is_secret()
     }
 }
 
@@ -169,6 +180,9 @@ impl Value for Secret {
     }
     fn shown(&self) -> String {
         self.to_string()
+    }
+    fn is_secret() -> bool {
+        true
     }
 }
 

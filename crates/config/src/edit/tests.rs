@@ -116,3 +116,31 @@ fn what_is_not_there_is_an_error() {
     }
     assert!(edit("[", &Edit::Set(("log.level".to_owned(), Some(given("info"))))).is_err());
 }
+
+/// CONFIG HISTORY shows viewers what an edit says of itself.
+#[test]
+fn no_edit_tells_a_secret() {
+    let secret = |name: &str| vec![(name.to_owned(), Some(given("hunter2")))];
+    let secrets: Vec<_> = options().into_iter().filter(|option| option.is_secret).collect();
+    assert!(secrets.len() > 15, "{}", secrets.len());
+    for option in &secrets {
+        let (section, own) = option.path.rsplit_once('.').unwrap();
+        for name in option.aliases.iter().copied().chain([own]) {
+            let told = Edit::Set((format!("{section}.{name}"), Some(given("hunter2")))).to_string();
+            assert_eq!(told, format!("SET {section}.{name} = (hidden)"));
+            let Some(rows) = Rows::ALL.into_iter().find(|rows| rows.path() == section) else { continue };
+            let alter = Edit::Alter { rows, name: "a".to_owned(), options: secret(name) }.to_string();
+            assert!(alter.ends_with(&format!(" a {name} = (hidden)")), "{alter}");
+        }
+    }
+    // It may be one that is mistyped.
+    let mistyped = Edit::Set(("lease.failsafe_tokn".to_owned(), Some(given("hunter2"))));
+    assert_eq!(mistyped.to_string(), "SET lease.failsafe_tokn = (hidden)");
+    let add = Edit::Add { rows: Rows::User, name: "a".to_owned(), cluster: None, options: secret("pasword") };
+    assert_eq!(add.to_string(), "ADD USER a pasword = (hidden)");
+    // All else is told, under its other names, too.
+    for (path, value) in [("lease.ttl_s", "9"), ("routing.read_master_percentage", "5")] {
+        let told = Edit::Set((path.to_owned(), Some(given(value)))).to_string();
+        assert_eq!(told, format!("SET {path} = {value}"));
+    }
+}
