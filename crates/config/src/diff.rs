@@ -4,12 +4,14 @@
 //! Rows of a list are told apart by their names, not by their numbers: one that is removed from the middle is one change.
 
 mod rows;
+mod secrets;
 
-use crate::config::{Cluster, Config, Credential, User};
-use crate::option_doc::Reload;
+use crate::config::{Cluster, Config};
+use crate::option_doc::{OptionDoc, Reload};
 use crate::reference::options;
 use crate::schema::Section;
 use rows::{generic, named};
+use secrets::{Kept, secrets};
 
 /// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,8 +77,8 @@ impl Config {
     pub fn plan(&self, read: &Self) -> Plan {
         let scope = Scope::of(self, read);
         let mut changes = changes(self, read, &scope);
-        changes.extend(secrets(self, read, &scope));
         let next = next(self, read, &scope, &changes);
+        changes.extend(other_secrets(self, read, &scope, &changes));
         Plan { changes, next }
     }
 }
@@ -131,14 +133,10 @@ fn changes(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
     let (old, new) = (named(&running.effective), named(&read.effective));
     let known = options();
     let effect = |path: &str, is_gone: bool| {
-        let generic = generic(path);
-        let option = known.iter().find(|option| option.path == generic);
-        let is_hot = option.is_some_and(|option| option.reload == Reload::Hot);
-        if !is_hot || !scope.allows(path, &generic) {
-            return Effect::Restart;
-        }
+        let (effect, generic) = (effect(&known, scope, path), generic(path));
         let way = generic.strip_prefix("cluster.backend.").or_else(|| generic.strip_prefix("mirror."));
-        if way.is_some_and(|name| is_gone || WAYS.contains(&name)) { Effect::Drain } else { Effect::Hot }
+        let drains = way.is_some_and(|name| is_gone || WAYS.contains(&name));
+        if drains { effect.max(Effect::Drain) } else { effect }
     };
     let find = |list: &[(String, String)], path: &str| {
         list.iter().find(|(option, _)| option == path).map(|(_, value)| value.clone())
@@ -165,6 +163,14 @@ fn changes(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
     found
 }
 
+/// When another value of an option takes effect, connections to backends apart.
+fn effect(known: &[OptionDoc], scope: &Scope, path: &str) -> Effect {
+    let generic = generic(path);
+    let option = known.iter().find(|option| option.path == generic);
+    let is_hot = option.is_some_and(|option| option.reload == Reload::Hot);
+    if is_hot && scope.allows(path, &generic) { Effect::Hot } else { Effect::Restart }
+}
+
 /// The first rule that matches decides, so that their order is something to change, too.
 fn order_of_rules(running: &Config, read: &Config, scope: &Scope) -> Option<Change> {
     let order = |config: &Config, other: &Config| {
@@ -182,67 +188,19 @@ fn order_of_rules(running: &Config, read: &Config, scope: &Scope) -> Option<Chan
     })
 }
 
-/// Passwords that are other ones.
-fn secrets(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
-    let hidden = || Some(HIDDEN.to_owned());
-    let change = |option: String, effect| Change { option, before: hidden(), after: hidden(), effect };
-    let of_clusters = if scope.has_same_clusters { Effect::Hot } else { Effect::Restart };
-    let credentials = |user: &User| -> (Credential, Option<Credential>) {
-        (user.credential.clone(), user.secondary.clone())
+/// Secrets that are other ones, and of which nothing else tells that.
+fn other_secrets(running: &Config, read: &Config, scope: &Scope, told: &[Change]) -> Vec<Change> {
+    let (before, known) = (secrets(running), options());
+    let is_other = |(path, secret): &(String, Kept<'_>)| {
+        before.iter().any(|(known, before)| known == path && before != secret)
+            && !told.iter().any(|change| change.option == *path)
     };
-    let mut found = Vec::new();
-    for user in &read.users {
-        let before = running.users.iter().find(|one| one.name == user.name);
-        if before.is_some_and(|before| credentials(before) != credentials(user)) {
-            found.push(change(format!("user[{:?}].password", user.name), of_clusters));
-        }
-    }
-    let monitors = running.clusters.iter().zip(&read.clusters).enumerate();
-    for (at, _) in monitors.filter(|(_, (before, after))| before.monitor.password != after.monitor.password) {
-        let is_one = read.clusters.len() == 1;
-        let path = if is_one {
-            "monitor.password".to_owned()
-        } else {
-            format!("cluster[{}].monitor.password", at + 1)
-        };
-        found.push(change(path, of_clusters));
-    }
-    let failovers = running.clusters.iter().zip(&read.clusters).enumerate();
-    for (at, (before, after)) in failovers {
-        let (Some(before), Some(after)) = (&before.failover, &after.failover) else { continue };
-        let head =
-            if read.clusters.len() == 1 { "cluster".to_owned() } else { format!("cluster[{}]", at + 1) };
-        for (option, one, other) in [
-            ("password", &before.account, &after.account),
-            ("replication_password", &before.replication, &after.replication),
-        ] {
-            if one.password != other.password {
-                found.push(change(format!("{head}.failover.{option}"), of_clusters));
-            }
-        }
-        for relay in &after.remote_relays {
-            let known = before.remote_relays.iter().find(|known| known.name == relay.name);
-            if known.is_some_and(|known| known.password != relay.password) {
-                let path = format!("{head}.failover.remote_relay[{:?}].password", relay.name);
-                found.push(change(path, of_clusters));
-            }
-        }
-    }
-    let admins = running.admin.iter().zip(&read.admin).flat_map(|(before, after)| {
-        after.users.iter().filter_map(|user| {
-            let known = before.users.iter().find(|one| one.name == user.name)?;
-            (known.credential != user.credential).then(|| format!("admin.user[{:?}].password", user.name))
-        })
-    });
-    found.extend(admins.map(|path| change(path, Effect::Hot)));
-    let tokens = running.http.iter().zip(&read.http).flat_map(|(before, after)| {
-        after.tokens.iter().filter_map(|token| {
-            let known = before.tokens.iter().find(|one| one.name == token.name)?;
-            (known.secret != token.secret).then(|| format!("http.token[{:?}].token", token.name))
-        })
-    });
-    found.extend(tokens.map(|path| change(path, Effect::Hot)));
-    found
+    let hidden = || Some(HIDDEN.to_owned());
+    let change = |(option, _): (String, Kept<'_>)| {
+        let effect = effect(&known, scope, &option);
+        Change { option, before: hidden(), after: hidden(), effect }
+    };
+    secrets(read).into_iter().filter(is_other).map(change).collect()
 }
 
 /// What runs after it.

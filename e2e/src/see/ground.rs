@@ -38,13 +38,21 @@ impl Drop for Folder {
 impl Ground {
     /// Starts it; `sections` are more sections of the configuration, made for the folder of the logs.
     pub fn start(flavor: Flavor, proxy: &[&str], sections: impl FnOnce(&Path) -> String) -> Result<Self> {
+        Self::with(flavor, ConfigFile::with_proxy(proxy), sections)
+    }
+
+    /// The same with a file of which more is set.
+    pub fn with(
+        flavor: Flavor,
+        mut config: ConfigFile,
+        sections: impl FnOnce(&Path) -> String,
+    ) -> Result<Self> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("delphinus-see-{}-run-{number}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         let folder = Folder(folder);
         let (operators, door) = (Operators::default(), HttpDoor::new()?);
-        let mut config = ConfigFile::with_proxy(proxy);
         config.sections = vec![[sections(&folder.0), operators.section(), door.section("")].concat()];
         let stage = Stage::with(flavor, &config)?;
         // The general log of so many statements costs more than all the rest.

@@ -194,3 +194,127 @@ fn the_door_for_programs_changes_while_the_proxy_runs() {
     let changes = said(&one(""), &before);
     assert!(!changes.is_empty() && changes.iter().all(|change| change.ends_with(" hot")), "{changes:?}");
 }
+
+/// A file with each secret of the schema. That of the option `other` is another one than in all other files.
+fn with_all_secrets(other: &str) -> String {
+    const TEXT: &str = r#"
+[[listener]]
+address = "127.0.0.1:6446"
+[[user]]
+name = "plain"
+password = "<user.password>"
+secondary_password = "<user.secondary_password>"
+[[user]]
+name = "hashed"
+password_hash = "<user.password_hash>"
+secondary_password_hash = "<user.secondary_password_hash>"
+[monitor]
+user = "m"
+password = "<monitor.password>"
+[cluster]
+topology = "read_only"
+[[cluster.backend]]
+name = "db1"
+address = "db1:3306"
+[cluster.failover]
+user = "mover"
+password = "<cluster.failover.password>"
+replication_user = "repl"
+replication_password = "<cluster.failover.replication_password>"
+relays = ["far"]
+[[cluster.failover.remote_relay]]
+name = "far"
+address = "127.0.0.1:6447"
+user = "ops"
+password = "<cluster.failover.remote_relay.password>"
+[lease]
+store = "etcd"
+endpoints = ["http://10.0.0.3:2379"]
+user = "e"
+password = "<lease.password>"
+on_store_loss = "failsafe"
+failsafe_address = "http://10.0.0.1:6480"
+failsafe_token = "<lease.failsafe_token>"
+[[relay]]
+name = "r"
+folder = "/r"
+source = "127.0.0.1:3306"
+source_user = "s"
+source_password = "<relay.source_password>"
+server_id = 7
+[[relay.user]]
+name = "plain"
+password = "<relay.user.password>"
+[[relay.user]]
+name = "hashed"
+password_hash = "<relay.user.password_hash>"
+[admin]
+addresses = ["127.0.0.1:6447"]
+[[admin.user]]
+name = "plain"
+password = "<admin.user.password>"
+[[admin.user]]
+name = "hashed"
+password_hash = "<admin.user.password_hash>"
+[http]
+addresses = ["127.0.0.1:6480"]
+[[http.token]]
+name = "plain"
+token = "<http.token.token>"
+[[http.token]]
+name = "hashed"
+token_hash = "<http.token.token_hash>"
+"#;
+    let mut text = TEXT.to_owned();
+    for option in options().iter().filter(|option| option.is_secret) {
+        let place = format!("<{}>", option.path);
+        assert!(text.contains(&place), "{} is a secret: write it into this file, too", option.path);
+        let digit = if option.path == other { "B" } else { "A" };
+        let value = match option.path.as_str() {
+            "http.token.token_hash" => digit.repeat(64),
+            path if path.ends_with("_hash") => format!("*{}", digit.repeat(40)),
+            _ => format!("hunter2-planted-{digit}"),
+        };
+        text = text.replace(&place, &value);
+    }
+    text
+}
+
+/// It may have effects: another `lease.failsafe_token` releases all virtual IPs.
+#[test]
+fn another_secret_is_told_whichever_it_is() {
+    let before = config(&with_all_secrets(""));
+    for option in options().into_iter().filter(|option| option.is_secret) {
+        let after = config(&with_all_secrets(&option.path));
+        let plan = before.plan(&after);
+        let [change] = &plan.changes[..] else { panic!("{}: {:?}", option.path, plan.changes) };
+        assert_eq!(generic(&change.option), option.path.trim_end_matches("_hash"));
+        let is_hot = option.reload == Reload::Hot;
+        let effect = if is_hot { Effect::Hot } else { Effect::Restart };
+        let hidden = Some(HIDDEN.to_owned());
+        assert_eq!((change.effect, &change.before, &change.after), (effect, &hidden, &hidden), "{change:?}");
+        // What is told as hot is hot, and what waits is told again.
+        assert_eq!(plan.next.plan(&after).changes.is_empty(), is_hot, "{}", option.path);
+        assert!(!format!("{plan:?}{change:?}").contains("hunter2"));
+    }
+}
+
+/// The same option in the file, and another secret behind it.
+#[test]
+fn a_secret_in_a_file_of_its_own_is_told_too() {
+    struct Files(&'static str);
+    impl Environment for Files {
+        fn variable(&self, _: &str) -> Option<String> {
+            Some(self.0.to_owned())
+        }
+        fn read_file(&self, _: &std::path::Path) -> std::io::Result<String> {
+            Ok(self.0.to_owned())
+        }
+    }
+    let text = with_all_secrets("")
+        .replace("\npassword = \"hunter2-planted-A\"\non_store", "\npassword_file = \"p\"\non_store")
+        .replace("failsafe_token = \"hunter2-planted-A\"", "failsafe_token_env = \"T\"");
+    let with = |secret| parse(&text, "f", &Files(secret)).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let told = said(&with("one"), &with("another"));
+    assert_eq!(told, ["lease.password (hidden) (hidden) hot", "lease.failsafe_token (hidden) (hidden) hot"]);
+}
