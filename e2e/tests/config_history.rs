@@ -97,7 +97,13 @@ fn a_changed_file_is_read_by_itself() {
     // One with a mistake changes nothing, and is told of once.
     kept.write(&good.replace("wait_timeout_s = 1000", "wait_timeout_s = 1002\nwait_for = 1"));
     kept.until_logged(BAD, 1);
-    assert_eq!(kept.logged("unknown key \\\"wait_for\\\" in [proxy]"), 1);
+    // Once for itself, and once in the line of the audit.
+    kept.until_logged("unknown key \\\"wait_for\\\" in [proxy]", 2);
+    let audit = kept
+        .run("SELECT user, role, statement, result LIKE 'error: %wait_for%' FROM audit WHERE user = 'file'");
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(audit.len(), 2, "{audit:?}");
+    assert_eq!(audit[1], [text("file"), None, text("auto_reload: RELOAD CONFIG"), text("1")]);
     kept.stage.address.connect().unwrap().query("SELECT 1").unwrap();
     thread::sleep(Duration::from_secs(4));
     assert_eq!((kept.logged(BAD), kept.option("proxy.wait_timeout_s").as_str()), (1, "1001"));

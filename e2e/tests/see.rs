@@ -334,3 +334,51 @@ fn the_slow_log_is_steered_while_it_runs() {
     .unwrap();
     assert_eq!(operator.rows("LOG STATUS").unwrap().len(), 2);
 }
+
+/// logrotate moves the logs away and sends SIGHUP. That the file has a mistake by then is no reason to write into what will be removed.
+#[test]
+fn a_hangup_opens_logs_anew_and_is_in_the_audit_whatever_is_in_the_file() {
+    let folder = Folder::new("hangup");
+    let own = folder.0.join("own.log");
+    let section = format!("[slow_log]\nfile = \"{}\"\nlong_query_time_ms = 0\n", folder.file().display());
+    let (stage, operators) = stage(Flavor::MariaDb, &section);
+    let mut operator = operators.connect(&stage.address).unwrap();
+    operator.query(&format!("SET log.file = '{}'", own.display())).unwrap();
+    operator.query("SET log.level = 'error'").unwrap();
+    let mut client = stage.address.connect().unwrap();
+    client.query("SELECT 'before'").unwrap();
+    let all = sums(&mut operator, "digests")["count"];
+    written(&mut operator, all);
+    let config = stage.address.socket.with_file_name("delphinus.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text + "\nnonsense = 1\n").unwrap();
+    std::fs::rename(folder.file(), folder.0.join("old")).unwrap();
+    std::fs::rename(&own, folder.0.join("own.old")).unwrap();
+    let proxy = stage.proxy.as_ref().unwrap();
+    proxy.hang_up().unwrap();
+    let logged = || std::fs::read_to_string(&own).unwrap_or_default();
+    until(LIMIT, "the log to be opened anew", || Ok(logged().contains("it has mistakes"))).unwrap();
+    until(LIMIT, "the slow log to be opened anew", || Ok(folder.file().exists())).unwrap();
+    client.query("SELECT 'after'").unwrap();
+    written(&mut operator, all + 1);
+    assert_eq!(folder.text().matches("# Time: ").count(), 1);
+    // With `level = "error"` a line of the audit is written all the same.
+    until(LIMIT, "the line of the audit", || Ok(logged().contains("delphinus::audit: a signal"))).unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(proxy.pid()).unwrap()).unwrap();
+    for (signal, count) in [(rustix::process::Signal::USR1, 2), (rustix::process::Signal::USR2, 3)] {
+        rustix::process::kill_process(pid, signal).unwrap();
+        let sql = "SELECT count(*) FROM audit WHERE user = 'signal'";
+        until(LIMIT, "the signal", || Ok(number(&mut operator, sql) == count)).unwrap();
+    }
+    let audit =
+        operator.rows("SELECT host, role, statement, substr(result, 1, 6) FROM audit WHERE user = 'signal'");
+    let row = |statement: &str, result: &str| {
+        vec![Some(String::new()), None, Some(statement.to_owned()), Some(result.to_owned())]
+    };
+    let expected = [
+        row("SIGHUP: RELOAD CONFIG", "error:"),
+        row("SIGUSR1: SET PROXY OFFLINE", "done"),
+        row("SIGUSR2: SET PROXY ONLINE", "done"),
+    ];
+    assert_eq!(audit.unwrap(), expected);
+}

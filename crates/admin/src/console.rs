@@ -271,6 +271,11 @@ impl Console {
         self.users.replace(AdminUsers::new(settings.users, settings.tokens));
     }
 
+    /// Puts into the audit what no operator has asked for by a statement: a signal, a file that has changed.
+    pub fn note(&self, who: &str, what: &str, result: &str) {
+        self.audit.note(who, what, result);
+    }
+
     pub(crate) fn times(&self) -> Times {
         self.times.get()
     }

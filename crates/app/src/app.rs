@@ -152,7 +152,9 @@ impl App {
         running.keep_history().await;
         let following = rt::spawn_local(follow_hangups(running.clone(), Signals::hangup()?));
         let watching = rt::spawn_local(follow_files(running.clone()));
-        let switching = rt::spawn_local(service.clone().follow_signals(Signals::of_users()?));
+        let noting = running.clone();
+        let note = move |what: &str| noting.note("signal", what, "done");
+        let switching = rt::spawn_local(service.clone().follow_signals(Signals::of_users()?, note));
         running.parts.operators.begin();
         let registry = acceptor.registry.clone();
         let (end_monitors, monitors_end) = watch::channel(false);

@@ -93,13 +93,18 @@ impl Kept {
         let max_lag = Duration::from_millis(config.cache.stream_max_lag_ms);
         self.cache.feeds().for_each(|feed| feed.set_max_lag(max_lag));
         self.statistics.follow(digests(config));
-        self.logs.slow.follow(slow_log(config));
-        self.logs.sql.follow(sql_log(config));
+        self.reopen_logs(config);
         self.history.follow(activity(config));
         let shares = shares(config, max_bytes);
         self.cache.set_limits(Limits { max_bytes, max_entry_bytes, shares });
         self.room.borrow_mut().shrink_to(bytes);
         Ok(())
+    }
+
+    /// The files of the logs are opened anew also under their old names: they may have been moved away meanwhile.
+    pub(crate) fn reopen_logs(&self, config: &Config) {
+        self.logs.slow.follow(slow_log(config));
+        self.logs.sql.follow(sql_log(config));
     }
 }
 

@@ -53,8 +53,12 @@ impl Service {
         }
     }
 
-    /// Does what signals say, until no more can come.
-    pub(crate) async fn follow_signals(self: Rc<Self>, [mut offline, mut online]: [Signals; 2]) {
+    /// Does what signals say, and notes each, until no more can come.
+    pub(crate) async fn follow_signals(
+        self: Rc<Self>,
+        [mut offline, mut online]: [Signals; 2],
+        note: impl Fn(&str),
+    ) {
         loop {
             let is_offline = match rt::either(offline.next(), online.next()).await {
                 Either::First(true) => true,
@@ -62,6 +66,7 @@ impl Service {
                 Either::First(false) | Either::Second(false) => return,
             };
             self.set_offline(is_offline);
+            note(if is_offline { "SIGUSR1: SET PROXY OFFLINE" } else { "SIGUSR2: SET PROXY ONLINE" });
         }
     }
 }

@@ -199,18 +199,39 @@ impl Running {
         self.store.as_ref().ok_or_else(|| "this process has no configuration file".to_owned())
     }
 
-    /// Reads the file again and applies what needs no restart. With a mistake in it, nothing changes.
+    /// Reads the file again and applies what needs no restart. With a mistake in it, no option changes.
     pub(crate) async fn reload(&self, by: &str) -> Result<Vec<ChangedOption>, String> {
         let store = self.store()?;
         let _turn = self.turn.acquire().await;
-        let text = (store.read)()
-            .inspect_err(|error| tracing::error!(error, "the configuration was not read again"))?;
+        let text = (store.read)().inspect_err(|error| {
+            self.reopen_logs(store);
+            tracing::error!(error, "the configuration was not read again");
+        })?;
         let changes =
             self.apply(store, &text, (by, "the file was read again")).await.inspect_err(|mistakes| {
+                self.reopen_logs(store);
                 tracing::error!(mistakes, "the configuration was not read again: it has mistakes");
             })?;
         self.texts.borrow_mut().is_in_file(&text);
         Ok(changes)
+    }
+
+    /// Opens the files of all logs anew, under the names that they have. logrotate has moved them away whether the file has a mistake or
+    /// not: what is written into a file that it removes is lost.
+    fn reopen_logs(&self, store: &ConfigStore) {
+        let config = self.config.borrow();
+        self.parts.kept.reopen_logs(&config);
+        match store.log.prepare(&log_settings(&config)) {
+            Ok(log) => store.log.follow(log),
+            Err(error) => tracing::error!(%error, "the log goes on in the file that is open"),
+        }
+    }
+
+    /// Puts into the audit what no operator has asked for.
+    pub(crate) fn note(&self, who: &str, what: &str, result: &str) {
+        if let Some(console) = self.parts.operators.console() {
+            console.note(who, what, result);
+        }
     }
 
     /// Makes a change to what runs. The file stays as it is until it is saved.
@@ -340,9 +361,20 @@ impl Running {
 pub(crate) async fn follow_hangups(running: Rc<Running>, mut hangups: Signals) {
     while hangups.next().await {
         tracing::info!("SIGHUP: the configuration is read again");
-        if let Ok(changes) = running.reload("SIGHUP").await {
+        let done = running.reload("SIGHUP").await;
+        running.note("signal", "SIGHUP: RELOAD CONFIG", &told(&done));
+        if let Ok(changes) = done {
             tracing::info!(changes = changes.len(), "the configuration was read again");
         }
+    }
+}
+
+/// What came of reading the file again, for the audit.
+pub(crate) fn told(done: &Result<Vec<ChangedOption>, String>) -> String {
+    match done {
+        Ok(changes) if changes.len() == 1 => "1 option has changed".to_owned(),
+        Ok(changes) => format!("{} options have changed", changes.len()),
+        Err(error) => format!("error: {error}"),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use delphinus_net::rt;
 
-use crate::reload::Running;
+use crate::reload::{Running, told};
 
 /// Time between two looks, and how long files have to be still.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -39,7 +39,11 @@ pub(crate) async fn follow_files(running: Rc<Running>) {
             ),
             Verdict::Read => {
                 // A mistake is in the log. Without a change somebody else was faster, or CONFIG SAVE has written the file.
-                let changes = running.reload("auto_reload").await.map_or(0, |changes| changes.len());
+                let done = running.reload("auto_reload").await;
+                let changes = done.as_ref().map_or(0, Vec::len);
+                if done.is_err() || changes > 0 {
+                    running.note("file", "auto_reload: RELOAD CONFIG", &told(&done));
+                }
                 if changes > 0 {
                     tracing::info!(changes, "the configuration file has changed and was read again");
                 }

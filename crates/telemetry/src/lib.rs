@@ -13,7 +13,7 @@ pub use counters::{
     CLUSTER, ClusterCounters, Counter, CounterSet, ProcessCounters, Sample, ThreadCounters, series,
 };
 pub use error_kind::{ErrorKind, Retry, Source};
-pub use log::{Error, LogControl, LogFormat, LogSettings, NextLog, start_logging};
+pub use log::{AUDIT_TARGET, Error, LogControl, LogFormat, LogSettings, NextLog, start_logging};
 pub use metrics::{Distribution, Exposition, METRICS_TYPE, Metric, MetricKind, Point, Value};
 pub use pace::Pace;
 pub use wait::{Wait, WaitCell, Waiting};

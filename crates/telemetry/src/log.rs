@@ -24,6 +24,9 @@ use tracing_subscriber::reload;
 /// what the proxy does and not what TLS does.
 const OWN_TARGETS: &str = "delphinus";
 
+/// Target of the audit's lines. They are warnings, and written at every level: who has changed something is asked after the harm.
+pub const AUDIT_TARGET: &str = "delphinus::audit";
+
 /// How a line is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -195,7 +198,10 @@ fn targets_of(is_wanted: bool, level: Level) -> Targets {
 
 fn targets(level: Level) -> Targets {
     let libraries = level.min(Level::WARN);
-    Targets::new().with_default(LevelFilter::from_level(libraries)).with_target(OWN_TARGETS, level)
+    Targets::new()
+        .with_default(LevelFilter::from_level(libraries))
+        .with_target(OWN_TARGETS, level)
+        .with_target(AUDIT_TARGET, level.max(Level::WARN))
 }
 
 #[cfg(test)]
@@ -285,6 +291,20 @@ mod tests {
         });
         let said: Vec<_> = lines.iter().map(|line| line.rsplit(": ").next().unwrap()).collect();
         assert_eq!(said, ["after", "library warning"]);
+    }
+
+    #[test]
+    fn no_level_leaves_the_audit_out() {
+        let lines = logged("audit", LogFormat::Text, Level::ERROR, |control, settings| {
+            tracing::warn!("left out");
+            tracing::warn!(target: AUDIT_TARGET, "an operator's command");
+            tracing::info!(target: AUDIT_TARGET, "left out");
+            control.follow(control.prepare(&LogSettings { level: Level::INFO, ..settings.clone() }).unwrap());
+            control.follow(control.prepare(settings).unwrap());
+            tracing::warn!(target: AUDIT_TARGET, "another one");
+        });
+        let said: Vec<_> = lines.iter().map(|line| line.rsplit(": ").next().unwrap()).collect();
+        assert_eq!(said, ["an operator's command", "another one"]);
     }
 
     #[test]

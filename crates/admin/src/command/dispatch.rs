@@ -36,15 +36,9 @@ pub(crate) async fn run(
     }
     carry_out(command, call).await.inspect_err(|refused| {
         if refused.code == error_code::ER_TABLEACCESS_DENIED_ERROR {
-            note_refused(console, (caller, text), refused);
+            console.audit.refused(caller, text, refused);
         }
     })
-}
-
-/// An operator wanted more than the role allows.
-fn note_refused(console: &Console, (caller, text): (&Caller, &str), refused: &Refused) {
-    let noted = console.audit.begin(caller, text);
-    console.audit.end(&noted, caller, Err(refused));
 }
 
 async fn carry_out(command: &Command, mut call: Call<'_>) -> Result<Answer, Refused> {
@@ -100,7 +94,7 @@ fn allowed(
         return Ok((command, length));
     }
     let refused = Refused::role(command.name(), needed.as_str());
-    note_refused(console, (caller, text), &refused);
+    console.audit.refused(caller, text, &refused);
     Err(refused)
 }
 

@@ -10,10 +10,11 @@ section! {
     pub struct Log = "[log]" at "log" {
         /// "text" for people, "json" with one object for each line.
         format: LogFormat = is(LogFormat::Text), "", Hot;
-        /// The proxy writes lines of this level and of more important ones.
+        /// The proxy writes lines of this level and of more important ones, and those of the audit (what operators have changed) at
+        /// every level.
         level: LogLevel = is(LogLevel::Info), "", Hot;
-        /// File that the proxy appends the lines to. It opens the file anew each time it reads the configuration, so rotate it
-        /// by moving it away and then reloading. Relative paths start at the directory of the configuration file.
+        /// File that the proxy appends the lines to. It opens the file anew each time it reads the configuration, also if
+        /// that has a mistake, so rotate it by moving it away and then reloading. Relative paths start at the directory of the configuration file.
         file: Option<PathBuf> = unset("standard error"), "", Hot;
     }
 }
