@@ -131,7 +131,7 @@ impl Proxy for Steered {
     }
 
     fn faults(&self) -> Examining<'_> {
-        Box::pin(faults(Rc::new(self.running.config())))
+        Box::pin(faults(Rc::new(self.running.config()), true))
     }
 
     fn set_offline(&self, is_offline: bool) {

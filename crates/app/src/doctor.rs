@@ -43,11 +43,11 @@ type Row = BTreeMap<String, String>;
 /// # Errors
 /// There is no runtime to be had.
 pub fn look_for_faults(config: &Config) -> std::io::Result<Vec<Finding>> {
-    rt::block_on(faults(Rc::new(config.clone())))
+    rt::block_on(faults(Rc::new(config.clone()), false))
 }
 
-/// The same in a runtime.
-pub(crate) async fn faults(config: Rc<Config>) -> Vec<Finding> {
+/// The same in a runtime. `is_proxy`: this process is the proxy that has this configuration.
+pub(crate) async fn faults(config: Rc<Config>, is_proxy: bool) -> Vec<Finding> {
     let all = config.clusters.iter().enumerate();
     let places: Vec<_> =
         all.flat_map(|(at, cluster)| (0..cluster.backends.len()).map(move |index| (at, index))).collect();
@@ -69,12 +69,12 @@ pub(crate) async fn faults(config: Rc<Config>) -> Vec<Finding> {
     let mut servers = answers.take();
     servers.sort_by_key(|server| (server.cluster, server.backend));
     let sources = sources::look_at_all(&config).await;
-    examine(&Facts { config: &config, machine: machine(), servers, sources })
+    examine(&Facts { config: &config, machine: machine(is_proxy), servers, sources })
 }
 
-fn machine() -> Machine {
+fn machine(is_proxy: bool) -> Machine {
     use rustix::process::{Resource, getrlimit};
-    Machine { files: getrlimit(Resource::Nofile).maximum }
+    Machine { files: getrlimit(Resource::Nofile).maximum, is_proxy }
 }
 
 async fn look_at(config: &Config, (cluster, backend): (usize, usize)) -> Server {
@@ -100,10 +100,10 @@ async fn look_at(config: &Config, (cluster, backend): (usize, usize)) -> Server 
     Server { users, ..answer(asked) }
 }
 
-/// Tries the users whose passwords the file has, and whose sessions get to this cluster.
+/// Tries the users whose passwords the file has, and whose sessions can get to this cluster.
 async fn try_users(config: &Config, cluster: usize, place: &std::sync::Arc<Place>) -> Vec<UserLogin> {
     let mut tried = Vec::new();
-    for user in config.users.iter().filter(|user| config.home_of(user) == cluster) {
+    for user in config.users.iter().filter(|user| config.reach_of(user).contains(&cluster)) {
         let Credential::Password(password) = &user.credential else { continue };
         let opened = Inquiry::open(place, (&user.name, Password::new(password.expose())), LIMIT).await;
         let refused = match opened {

@@ -19,6 +19,7 @@ mod filter;
 mod http;
 mod lease;
 mod limit;
+mod reach;
 mod relay;
 
 pub use failover::{Account as FailoverAccount, Failover, RemoteRelay};
@@ -276,15 +277,6 @@ impl Config {
     fn usually_reserved(&self, few: u32, max: u32) -> u32 {
         let is_needed = self.users.iter().any(|user| user.connection_admin);
         if is_needed { few.min(max / 2) } else { 0 }
-    }
-
-    /// The place of the cluster that a user gets to who names no schema, by a listener that has no cluster.
-    pub fn home_of(&self, user: &User) -> usize {
-        let by_schema = || {
-            let schema = user.default_schema.as_ref()?.to_lowercase();
-            self.clusters.iter().position(|cluster| cluster.schemas.contains(&schema))
-        };
-        user.cluster.or_else(by_schema).unwrap_or(0)
     }
 
     /// True if some user's password is checked by a login to the primary.

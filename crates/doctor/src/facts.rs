@@ -33,6 +33,8 @@ pub struct Source {
 pub struct Machine {
     /// Most open files, if there is a limit: the hard one, to which the proxy raises its own.
     pub files: Option<u64>,
+    /// The limit is that of the proxy itself. Else another process looks, such as `delphinus doctor` in a shell.
+    pub is_proxy: bool,
 }
 
 /// One backend.

@@ -1,6 +1,6 @@
 //! What a failover and reads on replicas stand on: replication that runs, semi-sync, `read_only`, a log, a lag that can be known.
 
-use delphinus_config::{LagSource, TopologyKind};
+use delphinus_config::{LagSource, OnLoss, TopologyKind};
 
 use crate::facts::is_on;
 use crate::{Answer, Facts, Finding, Replication, Server, Severity};
@@ -13,6 +13,7 @@ const SEMI_SYNC_REPLICA: [&str; 2] = ["rpl_semi_sync_replica_enabled", "rpl_semi
 const SEMI_SYNC_TIMEOUT: [&str; 2] = ["rpl_semi_sync_source_timeout", "rpl_semi_sync_master_timeout"];
 const SEMI_SYNC_WAIT: [&str; 2] =
     ["rpl_semi_sync_source_wait_no_replica", "rpl_semi_sync_master_wait_no_slave"];
+const SEMI_SYNC_POINT: [&str; 2] = ["rpl_semi_sync_source_wait_point", "rpl_semi_sync_master_wait_point"];
 const SEMI_SYNC_STATUS: [&str; 2] = ["rpl_semi_sync_source_status", "rpl_semi_sync_master_status"];
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
@@ -29,6 +30,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
             }
             for (server, answer) in &primaries {
                 found.extend(semi_sync(facts, (server, answer), &replicas));
+                found.extend(unproved(facts, server, answer));
                 found.extend(log(facts, server, answer, !replicas.is_empty()));
             }
         }
@@ -160,6 +162,61 @@ fn semi_sync(
         ));
     }
     all
+}
+
+/// A failover that has to be proved harmless, and cannot be: the proxy replaces no primary then.
+fn unproved(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Option<Finding> {
+    let cluster = facts.cluster(server);
+    let failover = cluster.failover.as_ref()?;
+    // Where a relay acknowledges, `relays` looks at how the primary waits.
+    if !failover.auto_failover || failover.on_loss != OnLoss::Refuse || facts.has_acker(server.cluster) {
+        return None;
+    }
+    let is_old = answer.is_mariadb() || answer.variables.contains_key(SEMI_SYNC[1]);
+    let named = |names: [&'static str; 2]| names[usize::from(is_old)];
+    let is_there = answer.variable(&SEMI_SYNC).is_some();
+    let point = answer.variable(&SEMI_SYNC_POINT).unwrap_or("AFTER_SYNC");
+    let wait_ms = answer.number(&SEMI_SYNC_TIMEOUT).unwrap_or(u64::MAX);
+    let (found, fix) = if !answer.variable(&SEMI_SYNC).is_some_and(is_on) {
+        let first = if is_there { "" } else { "INSTALL PLUGIN for semi-sync on all servers, then " };
+        (
+            format!("semi-sync is off ({})", named(SEMI_SYNC)),
+            format!(
+                "{first}SET GLOBAL {} = AFTER_SYNC, {} = 86400000, {} = ON on the primary and SET GLOBAL {} = ON on the replicas, STOP and \
+                 START REPLICA IO_THREAD there, and all in their option files",
+                named(SEMI_SYNC_POINT),
+                named(SEMI_SYNC_TIMEOUT),
+                named(SEMI_SYNC),
+                named(SEMI_SYNC_REPLICA)
+            ),
+        )
+    } else if !point.eq_ignore_ascii_case("AFTER_SYNC") {
+        let name = named(SEMI_SYNC_POINT);
+        (
+            format!("{name} is {point}"),
+            format!("SET GLOBAL {name} = AFTER_SYNC on all servers, and in their option files"),
+        )
+    } else if wait_ms <= failover.detect_ms {
+        let (name, detect_ms) = (named(SEMI_SYNC_TIMEOUT), failover.detect_ms);
+        (
+            format!(
+                "the primary waits {wait_ms} ms for a replica, and is taken for lost after detect_ms = {detect_ms}"
+            ),
+            format!("SET GLOBAL {name} = 86400000 on all servers, and in their option files"),
+        )
+    } else {
+        return None;
+    };
+    Some(Finding {
+        severity: Severity::Serious,
+        check: "failover_unproved",
+        object: facts.name(server),
+        found: format!("auto_failover = true with on_loss = \"refuse\", and {found}"),
+        why: "it cannot be proved that a lost primary takes nothing acknowledged with it: no other one takes its place, and writes fail until an operator decides",
+        fix: format!(
+            "{fix}; or [cluster.failover] on_loss = \"proceed\", if lost commits are better than no primary"
+        ),
+    })
 }
 
 fn log(facts: &Facts<'_>, server: &Server, answer: &Answer, has_replicas: bool) -> Option<Finding> {

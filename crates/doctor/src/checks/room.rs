@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use delphinus_config::{Backend, BackendAddress, Cluster};
+use delphinus_config::{Backend, BackendAddress, Cluster, LeaseStore};
 
 use super::listed;
 use crate::{Answer, Facts, Finding, Server, Severity};
@@ -33,12 +33,20 @@ fn files(facts: &Facts<'_>) -> Option<Finding> {
     let pools: u64 = config.clusters.iter().map(of_cluster).sum();
     let clients = u64::from(config.proxy.max_connections);
     let wanted = clients + pools + OTHER_FILES;
+    let (who, whose) = if facts.machine.is_proxy {
+        ("it", "")
+    } else {
+        (
+            "the process that looks",
+            "; the proxy has this limit if it is started from here, and that of its service otherwise, which DOCTOR in the proxy looks at",
+        )
+    };
     (limit < wanted).then(|| Finding {
         severity: Severity::Warning,
         check: "file_limit",
         object: "process".to_owned(),
         found: format!(
-            "it may open {limit} files, and proxy.max_connections = {clients} with pools of {pools} connections needs {wanted}"
+            "{who} may open {limit} files, and proxy.max_connections = {clients} with pools of {pools} connections needs {wanted}{whose}"
         ),
         why: "clients above that are refused, and backend connections fail",
         fix: format!("LimitNOFILE={} in the service of systemd, or proxy.max_connections = {}", wanted.next_power_of_two(), limit.saturating_sub(pools + OTHER_FILES)),
@@ -64,7 +72,36 @@ fn connections(facts: &Facts<'_>) -> Vec<Finding> {
         pools.backends.push(facts.name(server));
         pools.allowed = answer.number(&["max_connections"]);
     }
-    by_server.values().filter_map(above).collect()
+    let has_others = has_others(facts);
+    by_server
+        .values()
+        .filter_map(|pools| above(pools).or_else(|| of_all_proxies(pools, has_others)))
+        .collect()
+}
+
+/// True if other proxies may be in front of the same servers: the file names a store that they share. How many there are it does not say.
+fn has_others(facts: &Facts<'_>) -> bool {
+    let is_shared = matches!(facts.config.lease.store, Some(LeaseStore::Etcd | LeaseStore::Group));
+    is_shared && !facts.config.listeners.is_empty()
+}
+
+/// A server that has room for this proxy, and for no second one like it.
+fn of_all_proxies(pools: &Pools, has_others: bool) -> Option<Finding> {
+    let Pools { connections, backends, allowed } = pools;
+    let allowed = (*allowed)?;
+    (has_others && 2 * connections + OTHER_CONNECTIONS > allowed).then(|| Finding {
+        severity: Severity::Note,
+        check: "pools_of_proxies",
+        object: listed(backends),
+        found: format!(
+            "pools of {connections} connections in this proxy, and the server allows {allowed} in all: a second proxy, which [lease] lets expect, has no room for as many"
+        ),
+        why: "each proxy has its own pools: together they get fewer connections than configured, and other clients of the server are refused with error 1040",
+        fix: format!(
+            "SET GLOBAL max_connections = {} on the server for two proxies, {connections} more for each further one; or smaller pools; nothing, if this proxy is the only one",
+            2 * connections + 50
+        ),
+    })
 }
 
 fn above(pools: &Pools) -> Option<Finding> {
@@ -74,7 +111,9 @@ fn above(pools: &Pools) -> Option<Finding> {
         severity: Severity::Warning,
         check: "pool_above_max_connections",
         object: listed(backends),
-        found: format!("pools of {connections} connections, and the server allows {allowed} in all"),
+        found: format!(
+            "pools of {connections} connections in this proxy (each other proxy has its own), and the server allows {allowed} in all"
+        ),
         why: "the pool stays below what is configured, and other clients of the server are refused with error 1040",
         fix: format!(
             "SET GLOBAL max_connections = {} on the server, or max_connections = {} for the backend in the file",

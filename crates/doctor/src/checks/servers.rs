@@ -48,13 +48,32 @@ fn refused<'a>(facts: &'a Facts<'_>, server: &'a Server) -> impl Iterator<Item =
     server.users.iter().filter_map(|login| {
         let why = login.refused.as_ref()?;
         let user = &login.user;
+        let of_file = facts.config.users.iter().find(|one| one.name == *user);
+        let is_home = of_file.is_none_or(|one| facts.config.home_of(one) == server.cluster);
+        let belongs_elsewhere = of_file.is_some_and(|one| one.cluster.is_some_and(|own| own != server.cluster));
+        let mend = format!(
+            "on the server: ALTER USER '{user}'@'%' IDENTIFIED BY '..' (or CREATE USER), with the password of [[user]] \"{user}\""
+        );
         Some(Finding {
-            severity: Severity::Serious,
+            severity: match () {
+                () if is_home => Severity::Serious,
+                // The file says where the user belongs: that may be what is wanted.
+                () if belongs_elsewhere => Severity::Note,
+                () => Severity::Warning,
+            },
             check: "user_refused",
             object: format!("user {user}, {}", facts.name(server)),
             found: format!("the server does not let {user} in: {why}"),
-            why: "the proxy logs in to servers as its clients: their statements fail where the server refuses that",
-            fix: format!("on the server: ALTER USER '{user}'@'%' IDENTIFIED BY '..' (or CREATE USER), with the password of [[user]] \"{user}\""),
+            why: if is_home {
+                "the proxy logs in to servers as its clients: their statements fail where the server refuses that"
+            } else {
+                "clients of this user can get to this cluster by a listener or by naming a schema, and their statements fail there"
+            },
+            fix: match () {
+                () if is_home => mend,
+                () if belongs_elsewhere => format!("nothing, if no client of {user} connects to a listener of this cluster; else {mend}"),
+                () => format!("{mend}; or cluster = \"..\" in [[user]] \"{user}\", which says where it belongs"),
+            },
         })
     })
 }

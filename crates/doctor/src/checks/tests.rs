@@ -81,7 +81,7 @@ fn server(backend: usize) -> Server {
 fn found_in(config: &Config, plant: impl FnOnce(&mut Facts<'_>)) -> Vec<Finding> {
     let mut facts = Facts {
         config,
-        machine: Machine { files: Some(1 << 20) },
+        machine: Machine { files: Some(1 << 20), is_proxy: true },
         servers: (0..3).map(server).collect(),
         sources: Vec::new(),
     };
@@ -502,4 +502,100 @@ fn the_worst_comes_first() {
     });
     let severities: Vec<_> = found.iter().map(|finding| finding.severity).collect();
     assert_eq!(severities, [Severity::Serious, Severity::Warning, Severity::Note]);
+}
+
+/// A cluster whose primary is replaced by the proxy itself, in a file that shares a store, and one behind it.
+fn failing_over(on_loss: &str) -> Config {
+    let text = format!(
+        "[[listener]]\naddress = '127.0.0.1:4000'\n[[user]]\nname = 'app'\npassword = 'p'\n\
+         [monitor]\nuser = 'monitor'\npassword = 'p'\n[lease]\nstore = 'local'\n[cluster]\ntopology = 'read_only'\n\
+         [[cluster.backend]]\nname = 'db1'\naddress = '127.0.0.1:3306'\n\
+         [[cluster.backend]]\nname = 'db2'\naddress = '127.0.0.1:3307'\n\
+         [[cluster.backend]]\nname = 'db3'\naddress = '127.0.0.1:3308'\n\
+         [cluster.failover]\nuser = 'f'\npassword = 'p'\nauto_failover = true\non_loss = '{on_loss}'\n"
+    );
+    delphinus_config::parse(&text, "b.toml", &Nothing).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"))
+}
+
+#[test]
+fn a_failover_that_can_never_be_proved_is_found() {
+    let is_on = |facts: &mut Facts<'_>| {
+        set(facts, 0, "rpl_semi_sync_source_enabled", "ON");
+        (1..3).for_each(|at| set(facts, at, "rpl_semi_sync_replica_enabled", "ON"));
+        set(facts, 0, "rpl_semi_sync_source_wait_point", "AFTER_SYNC");
+    };
+    let refuse = failing_over("refuse");
+    let found = found_in(&refuse, |_| {});
+    assert_eq!(names(&found), ["failover_unproved backend db1"]);
+    assert_eq!(found[0].severity, Severity::Serious);
+    assert!(found[0].fix.contains("rpl_semi_sync_source_enabled = ON"), "{}", found[0].fix);
+    assert_eq!(names(&found_in(&refuse, is_on)), [""; 0]);
+    // MariaDB waits after the commit where nothing else is said.
+    let late = |facts: &mut Facts<'_>| {
+        is_on(facts);
+        set(facts, 0, "rpl_semi_sync_source_wait_point", "AFTER_COMMIT");
+    };
+    assert_eq!(names(&found_in(&refuse, late)), ["failover_unproved backend db1"]);
+    let short = |facts: &mut Facts<'_>| {
+        is_on(facts);
+        set(facts, 0, "rpl_semi_sync_source_timeout", "3000");
+    };
+    let both = ["failover_unproved backend db1", "semi_sync_timeout backend db1"];
+    assert_eq!(names(&found_in(&refuse, short)), both);
+    // Without the plugin there is no variable.
+    let without = |facts: &mut Facts<'_>| {
+        answer(facts, 0).variables.retain(|name, _| !name.starts_with("rpl_semi_sync"));
+    };
+    let found = found_in(&refuse, without);
+    assert!(names(&found) == ["failover_unproved backend db1"] && found[0].fix.starts_with("INSTALL PLUGIN"));
+    assert_eq!(names(&found_in(&failing_over("proceed"), |_| {})), [""; 0]);
+}
+
+#[test]
+fn a_limit_of_the_shell_is_not_said_to_be_the_proxys() {
+    let config = config("127.0.0.1", "", "");
+    for (is_proxy, said) in [(true, "it may open 1024 files"), (false, "that of its service otherwise")] {
+        let found = found_in(&config, |facts| facts.machine = Machine { files: Some(1024), is_proxy });
+        assert!(found.len() == 1 && found[0].found.contains(said), "{found:?}");
+    }
+}
+
+#[test]
+fn pools_of_other_proxies_are_thought_of() {
+    let fits_once = |facts: &mut Facts<'_>| set(facts, 1, "max_connections", "150");
+    let alone = config("127.0.0.1", "", "");
+    assert_eq!(names(&found_in(&alone, fits_once)), [""; 0]);
+    let store = "[lease]\nstore = 'etcd'\nendpoints = ['http://10.0.0.3:2379']\n";
+    let shared = config("127.0.0.1", "", store);
+    let found = found_in(&shared, fits_once);
+    assert_eq!(names(&found), ["pools_of_proxies backend db2"]);
+    assert_eq!(found[0].severity, Severity::Note);
+    // Where there is no room for one it is said once.
+    let none = found_in(&shared, |facts| set(facts, 1, "max_connections", "50"));
+    assert_eq!(names(&none), ["pool_above_max_connections backend db2"]);
+    assert!(none[0].found.contains("each other proxy has its own"), "{none:?}");
+}
+
+/// Of a user it matters where it belongs, and where its clients can get to.
+#[test]
+fn users_who_are_refused_elsewhere_are_told_of_too() {
+    let two = |user: &str| {
+        let text = format!(
+            "[[listener]]\naddress = '127.0.0.1:4000'\n[[listener]]\naddress = '127.0.0.1:4001'\ncluster = 'two'\n\
+             [[user]]\nname = 'app'\npassword = 'p'\n{user}\n[monitor]\nuser = 'monitor'\npassword = 'p'\n\
+             [[cluster]]\nname = 'one'\n[[cluster.backend]]\nname = 'db1'\naddress = '127.0.0.1:3306'\nrole = 'primary'\n\
+             [[cluster]]\nname = 'two'\n[[cluster.backend]]\nname = 'db2'\naddress = '127.0.0.1:3307'\nrole = 'primary'\n"
+        );
+        let config = delphinus_config::parse(&text, "c.toml", &Nothing).unwrap();
+        let found = found_in(&config, |facts| {
+            facts.servers = (0..2).map(|cluster| Server { cluster, backend: 0, ..server(0) }).collect();
+            set(facts, 1, "server_uuid", "another");
+            facts.servers.iter_mut().for_each(|one| one.users[0].refused = Some("error 1045".to_owned()));
+        });
+        let refused = found.into_iter().filter(|one| one.check == "user_refused");
+        refused.map(|one| (one.severity, one.object)).collect::<Vec<_>>()
+    };
+    let [home, other] = ["user app, backend db1 of one", "user app, backend db2 of two"].map(str::to_owned);
+    assert_eq!(two(""), [(Severity::Serious, home.clone()), (Severity::Warning, other.clone())]);
+    assert_eq!(two("cluster = 'one'"), [(Severity::Serious, home), (Severity::Note, other)]);
 }
