@@ -17,6 +17,7 @@ mod cache;
 mod choice;
 mod cluster;
 mod failover;
+mod files;
 mod filter;
 mod http;
 mod identity;
@@ -48,6 +49,8 @@ pub(crate) fn validate(
     let mut check = Check { directory: directory(file_name), environment, mistakes };
     let effective = file.effective();
     check.reserved(&file);
+    check.log_files(&file);
+    check.relay_folders(&file);
     check.cache(&file);
     let proxy = file.proxy.as_ref().map(|proxy| check.proxy(proxy));
     let authentication = file.authentication.as_ref().map(|written| check.authentication(written));

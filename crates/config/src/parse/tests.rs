@@ -1,5 +1,6 @@
 //! Whole files against the configuration or the mistakes that they have to give.
 
+mod files;
 mod http;
 
 use std::collections::BTreeMap;

@@ -23,12 +23,6 @@ impl Check<'_, '_> {
         self.refuse_twins(sections(), "name", |one, other| one.name == other.name, |one| one.name.clone());
         self.refuse_twins(
             sections(),
-            "folder",
-            |one, other| one.folder == other.folder,
-            |one| one.folder.display().to_string(),
-        );
-        self.refuse_twins(
-            sections(),
             "server_id",
             |one, other| one.server_id == other.server_id,
             |one| one.server_id.to_string(),
