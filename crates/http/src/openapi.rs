@@ -89,15 +89,19 @@ fn paths() -> Value {
             "operationId": "isReady",
             "summary": "Statements of clients can be served; in a process of relays only, replicas can",
             "security": [],
-            "responses": {
-                "200": { "description": "They can.", "content": media("Readiness") },
-                "503": {
-                    "description": "They cannot, and the body says why; or the control plane does not answer.",
-                    "content": { "application/json": { "schema": { "anyOf": [reference("Readiness"), reference("Error")] } } },
-                },
-            },
+            "responses": readiness(),
         } },
     })
+}
+
+fn readiness() -> Value {
+    let mut responses = responses(Some(("They can.", "Readiness")), &[]);
+    let both = json!({ "anyOf": [reference("Readiness"), reference("Error")] });
+    responses["503"] = json!({
+        "description": "They cannot, and the body says why; or the control plane does not answer.",
+        "content": { "application/json": { "schema": both } },
+    });
+    responses
 }
 
 fn reference(schema: &str) -> Value {
@@ -108,13 +112,16 @@ fn media(schema: &str) -> Value {
     json!({ "application/json": { "schema": reference(schema) } })
 }
 
+/// What every path may answer: to another method, and when something is wrong with the proxy.
+const ALWAYS: [u16; 2] = [405, 500];
+
 /// The good answer, and errors by their statuses.
 fn responses(good: Option<(&str, &str)>, statuses: &[u16]) -> Value {
     let mut all = Map::new();
     if let Some((description, schema)) = good {
         all.insert("200".to_owned(), json!({ "description": description, "content": media(schema) }));
     }
-    for status in statuses {
+    for status in statuses.iter().chain(&ALWAYS) {
         let kinds: Vec<_> =
             KINDS.iter().filter(|(_, known)| known.as_u16() == *status).map(|(kind, _)| *kind).collect();
         let description = format!("An error of the kind {}.", kinds.join(" or "));
@@ -156,6 +163,24 @@ mod tests {
         for route in &ROUTES {
             let methods: Vec<_> = paths[route.path].as_object().unwrap().keys().collect();
             assert_eq!(methods, [&route.method.to_ascii_lowercase()], "{}", route.path);
+        }
+    }
+
+    #[test]
+    fn each_path_tells_of_other_methods_and_of_faults() {
+        let document = document();
+        for route in &ROUTES {
+            let responses = &document["paths"][route.path][route.method.to_ascii_lowercase()]["responses"];
+            for (status, kind) in [("405", "method"), ("500", "fault")] {
+                let said = responses[status]["description"].as_str().unwrap_or_default();
+                assert_eq!(said, format!("An error of the kind {kind}."), "{} {status}", route.path);
+            }
+            assert!(responses["200"].is_object() && responses["503"].is_object(), "{}", route.path);
+        }
+        // No kind is left out of all.
+        let text = document["paths"].to_string();
+        for (kind, status) in KINDS {
+            assert!(text.contains(&format!("\"{}\"", status.as_u16())) && text.contains(kind), "{kind}");
         }
     }
 
