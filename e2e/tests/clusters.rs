@@ -25,6 +25,7 @@ fn each_client_gets_to_its_cluster() {
     another_user(&two);
     kill_across(&two);
     operators(&two);
+    doctor(&two);
     assert!(
         two.stage
             .proxy
@@ -297,6 +298,21 @@ impl<I: Iterator<Item = anyhow::Result<String>>> SumOk for I {
 }
 
 /// What operators see and do.
+/// A user whom only one of the clusters knows, and whose clients can get to both.
+fn doctor(two: &Two) {
+    let shop = &two.stage.cluster;
+    shop.servers[0].query("CREATE USER shopper@'%' IDENTIFIED BY 'shopper-pw'").unwrap();
+    wait_for(shop, "shopper");
+    let mut operator = two.operator();
+    operator.query("ADD USER shopper password = 'shopper-pw'").unwrap();
+    let refused = operator
+        .rows("SELECT severity || ': ' || object FROM doctor WHERE check_name = 'user_refused' AND object LIKE 'user shopper%' ORDER BY object")
+        .unwrap();
+    let backend = |name: &str| vec![Some(format!("warning: user shopper, backend {name} of stats"))];
+    assert_eq!(refused, ["stats1", "stats2"].map(backend));
+    operator.query("REMOVE USER shopper").unwrap();
+}
+
 fn operators(two: &Two) {
     let mut operator = two.operator();
     let mut column = |sql: &str, at: usize| -> Vec<String> {

