@@ -3,12 +3,12 @@
 
 use anyhow::{Result, bail, ensure};
 use delphinus_sandbox::{APP2, Cluster, Flavor, NOPW};
-use delphinus_testkit::Login;
-use delphinus_wire::Capabilities;
+use delphinus_testkit::{Client, Login};
 use delphinus_wire::command::Code;
+use delphinus_wire::{Capabilities, HEADER_LEN, response};
 
 use super::Ground;
-use super::sums::{Counted, note};
+use super::sums::{Counted, note, note_one};
 use crate::stage::Address;
 
 /// One user is refused by a filter, and another one by a limit, most of the time.
@@ -31,28 +31,33 @@ pub(super) fn work(address: &Address, flavor: Flavor, rounds: u64, counted: &Cou
     };
     let (mut filtered, mut limited) = (login(APP2.user, APP2.password)?, login(NOPW.user, NOPW.password)?);
     let mut client = address.login().with(Capabilities::LOCAL_FILES).connect()?;
-    let mut text = |sql: &str| -> Result<()> {
-        note(&client.query(sql)?, counted);
-        Ok(())
-    };
-    text("CREATE TABLE IF NOT EXISTS beside (note VARCHAR(100))")?;
-    text("CREATE TABLE IF NOT EXISTS kept (note VARCHAR(100))")?;
+    for table in ["beside", "kept"] {
+        let made = client.query(format!("CREATE TABLE IF NOT EXISTS {table} (note VARCHAR(100))"))?;
+        note(&made, counted);
+    }
     // It writes nothing, and so may be given what is older.
     let mut reader = address.login().connect()?;
     for _ in 0..rounds {
-        note(
-            &reader.query("/*+ delphinus(primary, cache_ttl=600000) */ SELECT COUNT(*) FROM kept")?,
-            counted,
-        );
-        text("LOAD DATA LOCAL INFILE 'a' INTO TABLE beside")?;
-        text("SELECT 'copied'")?;
-        text("SELECT 'asked', 1")?;
+        let kept = "/*+ delphinus(primary, cache_ttl=600000) */ SELECT COUNT(*) FROM kept";
+        note(&reader.query(kept)?, counted);
+        load(&mut client, counted)?;
+        note(&client.query("SELECT 'copied'")?, counted);
+        note(&client.query("SELECT 'asked', 1")?, counted);
         note(&filtered.query("CREATE TABLE nothing (a INT)")?, counted);
         note(&limited.query("SELECT 'limited', 1, 2")?, counted);
     }
     if flavor == Flavor::MariaDb {
         bulk(address, rounds, counted)?;
     }
+    Ok(())
+}
+
+/// A file of two rows comes with a statement.
+fn load(client: &mut Client, counted: &Counted) -> Result<()> {
+    let answer = client.capture_query("LOAD DATA LOCAL INFILE 'a' INTO TABLE beside", Some(b"one\ntwo\n"))?;
+    // Behind the question for the file.
+    let asked = answer.first().map_or(0, |len| usize::from(*len)) + HEADER_LEN;
+    note_one(answer.get(asked + HEADER_LEN) != Some(&response::OK), counted);
     Ok(())
 }
 

@@ -137,10 +137,13 @@ fn work(address: &Address, number: u64, statements: u64, counted: &Counted) -> R
 }
 
 pub(super) fn note(replies: &[Reply], counted: &Counted) {
+    note_one(replies.iter().any(|reply| reply.failure().is_some()), counted);
+}
+
+/// A statement has ended.
+pub(super) fn note_one(has_failed: bool, counted: &Counted) {
     counted.statements.fetch_add(1, Ordering::Relaxed);
-    if replies.iter().any(|reply| reply.failure().is_some()) {
-        counted.errors.fetch_add(1, Ordering::Relaxed);
-    }
+    counted.errors.fetch_add(has_failed.into(), Ordering::Relaxed);
 }
 
 /// Statements that an operator ends. Returns how many, and how many of them their clients have seen fail: a SLEEP that ends by KILL QUERY
