@@ -81,10 +81,6 @@ pub(super) fn of(error: &ProxyError) -> Words {
             "a procedure, function or trigger that this runs has a KILL: the servers number their connections differently, so that the proxy \
              has none of them run it. Send the KILL by itself",
         ),
-        E::CodeKills => own(
-            "a procedure, function or trigger that this runs has a KILL: the servers number their connections differently, so that the proxy \
-             has none of them run it. Send the KILL by itself",
-        ),
         E::Killed | E::ClientGone => servers("Query execution was interrupted"),
         E::ConnectionKilled => servers("Connection was killed"),
         E::Expired => servers("Disconnected: the session was idle for longer than its wait_timeout"),
