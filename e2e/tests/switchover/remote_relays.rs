@@ -247,11 +247,11 @@ fn a_cut_outlives_its_process(scene: &Scene, relays: &mut [Remote; 2]) {
 
 /// It is killed when the move has begun, and the other one is enough. It comes back and follows whom it has followed before.
 fn one_that_was_away_follows(scene: &Scene, [other, away]: &mut [Remote; 2]) {
-    without(scene, away, ("replica1", -40));
+    without(scene, away, ("replica1", -50));
     away.relay.process.start_again().unwrap();
     away.acknowledges_to(scene, "replica1");
     // Its disk takes no word of whom it is to follow: it is told once, and not again and again.
-    without(scene, away, ("primary", -41));
+    without(scene, away, ("primary", -51));
     let blocked = away.relay.folder.join("epoch.toml.new");
     fs::create_dir(&blocked).unwrap();
     scene.operator().query("SET cluster.failover.step_timeout_ms = 1000").unwrap();
@@ -264,7 +264,7 @@ fn one_that_was_away_follows(scene: &Scene, [other, away]: &mut [Remote; 2]) {
     until(LIMIT, "the proxy to tell it", || Ok(told() > before)).unwrap();
     let once = told();
     for _ in 0..2 {
-        until_looked_at(scene);
+        until_looked_at(scene, "primary");
     }
     assert_eq!(told(), once, "{:?}", scene.rows("SHOW SWITCHOVERS"));
     scene.operator().query("SET cluster.failover.step_timeout_ms = 10000").unwrap();
