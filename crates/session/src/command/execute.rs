@@ -437,14 +437,6 @@ impl Session {
         self.answer_last(settled, ran, (rest, len, is_untouched)).await
     }
 
-    /// Finds out what code in the database does by a prepared statement, which is refused if that may kill.
-    async fn uncover_prepared(&mut self, input: Input, id: ClientStmtId) -> Option<Outcome> {
-        match self.statements.uncover(id, &self.worker.stored_code, &self.state).await {
-            Ok(()) => None,
-            Err(error) => Some(self.refuse(input, error).await),
-        }
-    }
-
     /// An array of parameters: always on the primary, for it writes.
     pub(crate) async fn bulk_execute(&mut self, input: Input, id: ClientStmtId) -> Outcome {
         if self.statements.may_hide(id, &self.worker.stored_code)
