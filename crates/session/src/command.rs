@@ -133,14 +133,6 @@ impl Session {
         }
     }
 
-    /// Finds out what code in the database does by a prepared statement, which is refused if that may kill.
-    async fn uncover_prepared(&mut self, input: Input, id: ClientStmtId) -> Option<Outcome> {
-        match self.statements.uncover(id, &self.worker.stored_code, &self.state).await {
-            Ok(()) => None,
-            Err(error) => Some(self.refuse(input, error).await),
-        }
-    }
-
     pub(crate) async fn serve_rare(&mut self, input: Input, command: Rare) -> Outcome {
         command.counter(&self.worker.counters).increment();
         let command = self.as_meant(command);

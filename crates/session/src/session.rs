@@ -10,6 +10,7 @@ use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, PoolError};
 use delphinus_sql::{Class, Hints, Kill, SqlText, Statement};
 use delphinus_state::SessionState;
 use delphinus_wire::HEADER_LEN;
+use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::handshake::server::{Established, LoginOutcome, ServerSettings};
 use delphinus_wire::response::{Layer, Status};
 
@@ -440,6 +441,14 @@ impl Session {
                 tracing::warn!(session.id = self.held.activity.id.0, %error, "session state lost");
                 Served::End
             }
+        }
+    }
+
+    /// Finds out what code in the database does by a prepared statement, which is refused if that may kill.
+    pub(crate) async fn uncover_prepared(&mut self, input: Input, id: ClientStmtId) -> Option<Outcome> {
+        match self.statements.uncover(id, &self.worker.stored_code, &self.state).await {
+            Ok(()) => None,
+            Err(error) => Some(self.refuse(input, error).await),
         }
     }
 
