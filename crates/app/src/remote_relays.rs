@@ -302,7 +302,7 @@ mod tests {
             let row = ROW.map(|(name, cell)| (name, if name == column { wrong } else { cell }));
             assert_eq!(why(&told(&row)), OTHER, "{column}");
         }
-        assert!(read(&told(&ROW), "near", &find).unwrap_err().contains("runs no relay 'near'"));
+        assert!(read(&told(&ROW), "near", &find).unwrap_err().contains("no relay 'near' runs"));
         assert!(
             why(&told(&ROW.map(|(name, cell)| (name, cell.filter(|_| name != "address")))))
                 .contains("report_address")

@@ -307,7 +307,7 @@ fn relays_of_a_failover_can_acknowledge() {
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: it follows another source; write cluster = the name of this cluster there
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: semi_sync = false; remove that from the relay
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: servers do not know where they reach it; write addresses with an IP address, or report_address, there
-        /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: it has no [[relay.user]] 'repl', as whom a server gets from it what it lacks; write that user there, with the password of replication_user
+        /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: it has no [[relay.user]] 'repl', with which servers log in to fetch what they lack; write that user there, with the password of replication_user
         /etc/delphinus/d.toml:24:1: relay "r" follows a cluster, and has may_follow; remove it: the relay goes to the cluster's backends
     "#]].assert_eq(&(told.join("\n") + "\n"));
     assert!(parse_text(&file(&relay(at, "repl"))).is_ok());
@@ -335,7 +335,7 @@ fn relays_of_a_failover_can_acknowledge() {
         /etc/delphinus/d.toml:16:1: 'r' is a [[relay]] of this file and a remote_relay; give one of the two another name, or remove it
         /etc/delphinus/d.toml:17:1: user is missing in [[cluster.failover.remote_relay]]; write user = and text in quotes
         /etc/delphinus/d.toml:17:1: the user "o" of remote_relay 'r' has no password; write password_file, password_env or password ("" for a user without a password)
-        /etc/delphinus/d.toml:18:1: remote_relay 'r' is on another machine, and nothing says which certificate to trust there; write tls_ca = "/path/to/ca.pem", too
+        /etc/delphinus/d.toml:18:1: remote_relay 'r' is on another machine, and whom to trust there is not said; write tls_ca = "/path/to/ca.pem", too
     "#]]
     .assert_eq(&(told.join("\n") + "\n"));
 }
