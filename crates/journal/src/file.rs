@@ -171,9 +171,9 @@ mod tests {
         // The age of an empty file begins with its first entry.
         let mut file = LogFile::open(&path).unwrap();
         file.rotate(1, Instant::now()).unwrap();
-        file.began -= Duration::from_secs(86_400);
+        file.began -= Duration::from_hours(24);
         file.append(b"two\n", false).unwrap();
-        assert!(!file.is_full(&Rotation { after: Duration::from_secs(3600), ..rotation }, Instant::now()));
+        assert!(!file.is_full(&Rotation { after: Duration::from_hours(1), ..rotation }, Instant::now()));
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -94,7 +94,7 @@ impl Rights {
     }
 
     /// A statement has ended that may have changed the rights of anybody, and most likely has not: what it has run is not known. The
-    /// first one for a while counts when this returns, all that follow in [`UNSEEN_PAUSE`] at the end of that.
+    /// first one for a while counts when this returns, all that follow in the pause of 5 s at the end of that.
     pub fn may_have_changed(&self) {
         let order = (Ordering::AcqRel, Ordering::Acquire);
         let begins = self.unseen.compare_exchange(unseen::NONE, unseen::BEGUN, order.0, order.1).is_ok();

@@ -33,17 +33,17 @@ pub const MOST_USER_VARS: usize = 4096;
 
 /// How many bytes of values may still be added to these, where those of `names` get other values.
 pub fn room_for_values(vars: &UserVars, names: &[Box<str>]) -> usize {
-    let replaced: usize = names.iter().filter_map(|name| vars.get_key_value(name)).map(bytes_of).sum();
+    let replaced: usize = names.iter().filter_map(|name| Some(bytes_of(name, vars.get(name)?))).sum();
     // An expression has two digits for each byte.
     (ALL_MAX + replaced).saturating_sub(bytes_of_user_vars(vars)) / 2
 }
 
 /// What they take, in bytes.
 pub fn bytes_of_user_vars(vars: &UserVars) -> usize {
-    vars.iter().map(bytes_of).sum()
+    vars.iter().map(|(name, value)| bytes_of(name, value)).sum()
 }
 
-fn bytes_of((name, value): (&Box<str>, &UserValue)) -> usize {
+fn bytes_of(name: &str, value: &UserValue) -> usize {
     EACH + name.len() + value.0.len()
 }
 

@@ -195,9 +195,8 @@ fn the_door_for_programs_changes_while_the_proxy_runs() {
     assert!(!changes.is_empty() && changes.iter().all(|change| change.ends_with(" hot")), "{changes:?}");
 }
 
-/// A file with each secret of the schema. That of the option `other` is another one than in all other files.
-fn with_all_secrets(other: &str) -> String {
-    const TEXT: &str = r#"
+/// A file with each secret of the schema.
+const ALL_SECRETS: &str = r#"
 [[listener]]
 address = "127.0.0.1:6446"
 [[user]]
@@ -265,7 +264,10 @@ token = "<http.token.token>"
 name = "hashed"
 token_hash = "<http.token.token_hash>"
 "#;
-    let mut text = TEXT.to_owned();
+
+/// That file. The secret of the option `other` is another one than in all other files.
+fn with_all_secrets(other: &str) -> String {
+    let mut text = ALL_SECRETS.to_owned();
     for option in options().iter().filter(|option| option.is_secret) {
         let place = format!("<{}>", option.path);
         assert!(text.contains(&place), "{} is a secret: write it into this file, too", option.path);

@@ -70,19 +70,6 @@ impl Check<'_, '_> {
                 "write [[relay.user]] and below it name and password_file",
             );
         }
-        let uuid = written.uuid.as_deref().and_then(|text| {
-            let digits: String = text.chars().filter(|c| *c != '-').collect();
-            let uuid = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32);
-            if uuid.is_none() {
-                let what = format!("uuid = {text:?} is not a uuid");
-                self.mistakes.push(
-                    row.at("uuid"),
-                    what,
-                    "write 32 hexadecimal digits, as `uuidgen` does, or remove it",
-                );
-            }
-            uuid
-        });
         Some(Relay {
             name: written.name.clone(),
             folder: self.resolve(&written.folder),
@@ -91,7 +78,7 @@ impl Check<'_, '_> {
             user: written.source_user.clone(),
             password: password?,
             server_id: written.server_id,
-            uuid,
+            uuid: self.relay_uuid(row),
             semi_sync: written.semi_sync,
             from_oldest_file: written.from_oldest_file,
             heartbeat: Duration::from_millis(written.heartbeat_ms),
@@ -109,6 +96,18 @@ impl Check<'_, '_> {
             threads: written.threads,
             users,
         })
+    }
+
+    fn relay_uuid(&mut self, row: &Written<RelaySection>) -> Option<u128> {
+        let text = row.value.uuid.as_deref()?;
+        let digits: String = text.chars().filter(|c| *c != '-').collect();
+        let uuid = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32);
+        if uuid.is_none() {
+            let what = format!("uuid = {text:?} is not a uuid");
+            let advice = "write 32 hexadecimal digits, as `uuidgen` does, or remove it";
+            self.mistakes.push(row.at("uuid"), what, advice);
+        }
+        uuid
     }
 
     fn relay_keep(&mut self, row: &Written<RelaySection>) -> RelayKeep {
