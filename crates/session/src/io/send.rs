@@ -51,9 +51,9 @@ impl Stopped {
     }
 
     /// The command is larger than the proxy takes.
-    fn too_large(total: u64) -> Box<Self> {
+    fn too_large(total: u64) -> Self {
         let refusal = Some(ClientError::from(&ProxyError::PacketTooLarge).into_packet());
-        Box::new(Self { refusal, error: NetError::TooLarge(usize::try_from(total).unwrap_or(usize::MAX)) })
+        Self { refusal, error: NetError::TooLarge(usize::try_from(total).unwrap_or(usize::MAX)) }
     }
 }
 
@@ -128,7 +128,7 @@ impl Client {
             missing = HEADER_LEN + frame.len;
             total += frame.len as u64;
             if stopped.is_none() && total > self.equipment.max_command.get() {
-                stopped = Some(Stopped::too_large(total));
+                stopped = Some(Box::new(Stopped::too_large(total)));
             }
         }
     }
