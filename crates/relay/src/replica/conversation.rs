@@ -260,18 +260,15 @@ impl Conversation<'_> {
                 packet => packet?,
             };
             let payload = packet.payload;
-            match payload.first() {
-                Some(&(COM_BINLOG_DUMP | COM_BINLOG_DUMP_GTID)) => {
-                    let goes_on = self.dump(stream, &payload).await?;
-                    if !goes_on {
-                        return Ok(());
-                    }
+            if let Some(&(COM_BINLOG_DUMP | COM_BINLOG_DUMP_GTID)) = payload.first() {
+                let goes_on = self.dump(stream, &payload).await?;
+                if !goes_on {
+                    return Ok(());
                 }
-                _ => {
-                    let Some(out) = self.answer(&payload) else { return Ok(()) };
-                    self.kept.hold(self.variables.bytes());
-                    write(stream, &out).await?;
-                }
+            } else {
+                let Some(out) = self.answer(&payload) else { return Ok(()) };
+                self.kept.hold(self.variables.bytes());
+                write(stream, &out).await?;
             }
         }
     }

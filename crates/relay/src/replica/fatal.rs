@@ -60,14 +60,47 @@ impl Fatal {
             other => other,
         }
     }
+
+    /// The whole text of a reason that has nothing to name.
+    fn fixed(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Empty => {
+                "Binary log is not open. The relay has not reached its source yet: SHOW RELAY STATUS there says why"
+            }
+            Self::Anonymous => {
+                "Cannot replicate anonymous transaction when AUTO_POSITION = 1. The log has transactions without a GTID: connect \
+                 by file and position, or set gtid_mode=ON on the source"
+            }
+            Self::OtherFamily => {
+                "The GTIDs of MySQL and of MariaDB are not the same. The relay follows a server of the other kind: connect by file \
+                 and position"
+            }
+            Self::NoChecksums => {
+                "Slave can not handle replication events with the checksum that master is configured to log. Set \
+                 @source_binlog_checksum before the request, as replicas do"
+            }
+            Self::TooOld => {
+                "The replica is too old for the events of this log. MariaDB 10.0 or MySQL 5.6 is the oldest that can follow"
+            }
+            Self::Until => {
+                "START SLAVE UNTIL master_gtid_pos is not done by a relay. Start the replica without it, or UNTIL a file and a \
+                 position"
+            }
+            Self::OtherSource => {
+                "The relay follows another source now, and a position in the files of the one before says nothing of its files. \
+                 Connect by GTID"
+            }
+            _ => return None,
+        })
+    }
 }
 
 impl fmt::Display for Fatal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = self.fixed() {
+            return f.write_str(text);
+        }
         match self {
-            Self::Empty => f.write_str(
-                "Binary log is not open. The relay has not reached its source yet: SHOW RELAY STATUS there says why",
-            ),
             Self::Purged(missing) => write!(
                 f,
                 "Cannot replicate because the source purged required binary logs. The relay has not kept these transactions: \
@@ -97,7 +130,11 @@ impl fmt::Display for Fatal {
                  number does exist). Set the replica up anew, or set gtid_strict_mode=OFF there"
             ),
             Self::NoSuchFile(name) => {
-                write!(f, "Could not find first log file name in binary log index file. The relay has no file '{}'", Short(name))
+                write!(
+                    f,
+                    "Could not find first log file name in binary log index file. The relay has no file '{}'",
+                    Short(name)
+                )
             }
             Self::Ambiguous(name, folders) => write!(
                 f,
@@ -107,37 +144,29 @@ impl fmt::Display for Fatal {
                 Short(folders)
             ),
             Self::BadPosition(name, position) => {
-                write!(f, "Client requested source to start replication from position > file size. The relay has no group at {}:{position}", Short(name))
+                write!(
+                    f,
+                    "Client requested source to start replication from position > file size. The relay has no group at {}:{position}",
+                    Short(name)
+                )
             }
-            Self::Anonymous => f.write_str(
-                "Cannot replicate anonymous transaction when AUTO_POSITION = 1. The log has transactions without a GTID: connect \
-                 by file and position, or set gtid_mode=ON on the source",
-            ),
-            Self::OtherFamily => f.write_str(
-                "The GTIDs of MySQL and of MariaDB are not the same. The relay follows a server of the other kind: connect by file \
-                 and position",
-            ),
-            Self::NoChecksums => f.write_str(
-                "Slave can not handle replication events with the checksum that master is configured to log. Set \
-                 @source_binlog_checksum before the request, as replicas do",
-            ),
-            Self::TooOld => f.write_str(
-                "The replica is too old for the events of this log. MariaDB 10.0 or MySQL 5.6 is the oldest that can follow",
-            ),
-            Self::Until => f.write_str(
-                "START SLAVE UNTIL master_gtid_pos is not done by a relay. Start the replica without it, or UNTIL a file and a \
-                 position",
-            ),
-            Self::OtherSource => f.write_str(
-                "The relay follows another source now, and a position in the files of the one before says nothing of its files. \
-                 Connect by GTID",
-            ),
             Self::NoMemory(limit) => write!(
                 f,
                 "There is no memory for the head of a file that the replica is to be sent, within the {limit} bytes of the relay's \
                  [proxy] memory_limit; it is served when there is some"
             ),
-            Self::Unreadable(why) => write!(f, "log event entry exceeded or cannot be read. The relay cannot read its log: {}", Short(why)),
+            Self::Unreadable(why) => write!(
+                f,
+                "log event entry exceeded or cannot be read. The relay cannot read its log: {}",
+                Short(why)
+            ),
+            Self::Empty
+            | Self::Anonymous
+            | Self::OtherFamily
+            | Self::NoChecksums
+            | Self::TooOld
+            | Self::Until
+            | Self::OtherSource => Ok(()),
         }
     }
 }
