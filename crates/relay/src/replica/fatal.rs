@@ -97,9 +97,6 @@ impl Fatal {
 
 impl fmt::Display for Fatal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(text) = self.fixed() {
-            return f.write_str(text);
-        }
         match self {
             Self::Purged(missing) => write!(
                 f,
@@ -166,7 +163,7 @@ impl fmt::Display for Fatal {
             | Self::NoChecksums
             | Self::TooOld
             | Self::Until
-            | Self::OtherSource => Ok(()),
+            | Self::OtherSource => f.write_str(self.fixed().unwrap_or_default()),
         }
     }
 }
