@@ -195,7 +195,7 @@ fn check_least_latency(stage: &Stage) {
     let mut rounds = Vec::new();
     // What was slow for once, as the first read of a server is, has to be forgotten first. A replica may not be up yet.
     let left_alone =
-        delphinus_e2e::until(Duration::from_secs(60), "the slow replica to be left alone", || {
+        delphinus_e2e::until(Duration::from_mins(1), "the slow replica to be left alone", || {
             rounds.push((0..50).filter(|_| place(stage, &mut client, &sql) == 1).count());
             Ok(rounds.last().is_some_and(|on_slow| *on_slow < 5) && rounds.iter().sum::<usize>() > 0)
         });

@@ -152,8 +152,7 @@ impl App {
         running.keep_history().await;
         let following = rt::spawn_local(follow_hangups(running.clone(), Signals::hangup()?));
         let watching = rt::spawn_local(follow_files(running.clone()));
-        let noting = running.clone();
-        let note = move |what: &str| noting.note("signal", what, "done");
+        let note = running.clone().noting_signals();
         let switching = rt::spawn_local(service.clone().follow_signals(Signals::of_users()?, note));
         running.parts.operators.begin();
         let registry = acceptor.registry.clone();
@@ -166,8 +165,8 @@ impl App {
         let users = clusters.iter().map(|cluster| cluster.users.clone()).collect();
         let looked_at = clusters.iter().map(|cluster| (cluster.id, cluster.reader.clone())).collect();
         let telling = rt::spawn_local(running.parts.ha.clone().tell(readers.clone()));
-        let looking = running.clone();
-        let looking = rt::spawn_local(running.parts.ha.server().follow(move || looking.config()));
+        let asked = running.clone();
+        let looking = rt::spawn_local(running.parts.ha.server().follow(move || asked.config()));
         let ticking = rt::spawn_local(tick(running.clone(), looked_at, users));
         let named = clusters.iter().map(|cluster| (cluster.id, cluster.name.clone(), cluster.reader.clone()));
         let sampling = rt::spawn_local(sampling::run(running.clone(), named.collect()));
@@ -204,10 +203,7 @@ impl App {
         deadline.send_replace(true);
         wait_for_threads(threads).await;
         end_monitors.send_replace(true);
-        for cluster in clusters {
-            let _ = rt::timeout(Duration::from_secs(5), cluster.monitoring).await;
-            cluster.following.abort();
-        }
+        end_all(clusters).await;
         ticking.abort();
         sampling.abort();
         sweeping.abort();
@@ -220,6 +216,14 @@ impl App {
         running.parts.operators.close().await;
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+/// Waits for the monitors, which have been told to end.
+async fn end_all(clusters: Vec<StartedCluster>) {
+    for cluster in clusters {
+        let _ = rt::timeout(Duration::from_secs(5), cluster.monitoring).await;
+        cluster.following.abort();
     }
 }
 

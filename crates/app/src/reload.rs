@@ -234,6 +234,11 @@ impl Running {
         }
     }
 
+    /// Does that for what a signal has changed.
+    pub(crate) fn noting_signals(self: Rc<Self>) -> impl Fn(&str) {
+        move |what| self.note("signal", what, "done")
+    }
+
     /// Makes a change to what runs. The file stays as it is until it is saved.
     pub(crate) async fn change(&self, edit: &Edit, by: &str) -> Result<Vec<ChangedOption>, String> {
         let store = self.store()?;

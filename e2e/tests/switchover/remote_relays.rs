@@ -37,7 +37,7 @@ impl Remote {
     /// One that follows the cluster, in a proxy where each server is called `far-` and its name.
     fn start_in_a_proxy(scene: &Scene, (name, server_id): (&'static str, u32), admin: PortLease) -> Self {
         let cluster = &scene.stage.cluster;
-        let mut sections = format!(
+        let sections = format!(
             "[[listener]]\naddress = \"unix:{}\"\n[[user]]\nname = \"{}\"\npassword = \"{}\"\n\
              [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n[cluster]\ntopology = \"read_only\"\n",
             cluster.dir().join("far-clients.sock").display(),
@@ -46,11 +46,11 @@ impl Remote {
             cluster.monitor_user,
             cluster.monitor_password
         );
-        for server in &cluster.servers {
+        let backends = cluster.servers.iter().map(|server| {
             let address = at(scene, &server.name);
-            sections +=
-                &format!("[[cluster.backend]]\nname = \"far-{}\"\naddress = \"{address}\"\n", server.name);
-        }
+            format!("[[cluster.backend]]\nname = \"far-{}\"\naddress = \"{address}\"\n", server.name)
+        });
+        let sections = sections + &backends.collect::<String>();
         Self::start_behind(scene, (name, server_id), admin, &["cluster = \"main\""], &sections)
     }
 
