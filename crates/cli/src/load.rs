@@ -53,10 +53,10 @@ pub(crate) fn load_and_look(file: &Path) -> anyhow::Result<(Loaded, Vec<String>)
     let watching = Watching::default();
     let loaded = load_with(file, &watching)?;
     let mut secret = watching.secret.into_inner();
-    if let Ok(config) = &loaded {
-        if holds_secret(config) {
-            secret.insert(0, file.to_owned());
-        }
+    if let Ok(config) = &loaded
+        && holds_secret(config)
+    {
+        secret.insert(0, file.to_owned());
     }
     secret.dedup();
     let is_open = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o004 != 0);
