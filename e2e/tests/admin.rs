@@ -352,7 +352,7 @@ fn ctl_prints_tables_and_json() {
     };
     let table = ctl(&["SHOW", "BACKENDS"]).success().unwrap();
     let lines: Vec<_> = table.lines().collect();
-    assert!(lines[0].starts_with("NAME") && lines[0].ends_with("ORIGIN"), "{table}");
+    assert!(lines[0].starts_with("NAME") && lines[0].ends_with("LATENCY_US"), "{table}");
     assert!(lines.len() == 4 && lines[1].starts_with(&admin.primary), "{table}");
     let json = ctl(&["--json", "SHOW BACKENDS LIKE '%1'"]).success().unwrap();
     let list: serde_json::Value = serde_json::from_str(&json).unwrap();
