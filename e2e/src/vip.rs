@@ -18,7 +18,7 @@ mod world;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use delphinus_sandbox::Flavor;
 use proxies::{Kind, Proxies};
 
@@ -97,5 +97,6 @@ pub fn run(is_short: bool, only: &[String], mut say: impl FnMut(&str)) -> Result
             done(case.name, row.and_then(|row| world.was_never_double().map(|()| row)));
         }
     }
+    ensure!(passed + failed > 0, "no case has one of these names: {}", only.join(", "));
     Ok((passed, failed))
 }
