@@ -154,6 +154,18 @@ impl Agents {
         ask(&self.machines, at, statement)
     }
 
+    /// Where the addresses are, and the last words of all agents.
+    fn told(&self) -> String {
+        let holders: Vec<_> = self.watches.iter().map(Watch::holder).collect();
+        let logs = (0..3).map(|at| {
+            let file = self.folder.path().join(format!("m{at}/delphinus.log"));
+            let log = std::fs::read_to_string(file).unwrap_or_default();
+            let last: Vec<_> = log.lines().rev().take(12).collect();
+            format!("\nagent {at}:\n{}", last.into_iter().rev().collect::<Vec<_>>().join("\n"))
+        });
+        format!("holders {holders:?}{}", logs.collect::<String>())
+    }
+
     pub(super) fn was_never_double(&self) -> Result<()> {
         ensure!(
             self.watches.iter().all(|watch| watch.doubles() == 0),
@@ -224,10 +236,7 @@ pub(super) fn primary_dies(world: &mut Agents) -> Result<Row> {
     ensure!(world.value(0, "SELECT @@super_read_only")? == "0", "the write VIP leads to a secondary");
     world.cluster.servers[lost].start_again()?;
     let placed = until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()));
-    placed.with_context(|| {
-        let said: Vec<_> = (0..3).map(|at| world.ask(at, "SHOW VIPS")).collect();
-        format!("the primary is {}, {lost} was lost; {said:?}", world.primary)
-    })?;
+    placed.with_context(|| format!("the primary is {}, {lost} was lost; {}", world.primary, world.told()))?;
     Ok(row)
 }
 
@@ -412,13 +421,16 @@ fn stop(world: &mut Agents) -> Result<Row> {
         gap: world.watches[1].gap_since(since),
         note: format!("an idle session ended after {} ms, an open transaction went on", took.as_millis()),
     };
+    // Two of one member at the same time are refused.
+    world.processes[holder].as_mut().context("no agent")?.wait(LIMIT)?;
     world.processes[holder] = Some(world.start_agent(holder)?);
     Ok(row)
 }
 
 /// With `to_primary`, the other replica gets no more than it had.
 fn replica_dies(world: &mut Agents) -> Result<Row> {
-    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    let placed = until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()));
+    placed.with_context(|| format!("the primary is {}; {}", world.primary, world.told()))?;
     // The first server has been the primary, and would come back as one that takes writes.
     let is_lost = |vip: &usize| world.watches[*vip].holder().is_some_and(|at| at != 0);
     let vip = [1, 2].into_iter().find(is_lost).context("nobody has it")?;
@@ -435,9 +447,6 @@ fn replica_dies(world: &mut Agents) -> Result<Row> {
     };
     world.cluster.servers[lost].start_again()?;
     let placed = until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()));
-    placed.with_context(|| {
-        let said: Vec<_> = (0..3).map(|at| world.ask(at, "SHOW VIPS")).collect();
-        format!("the primary is {}, {lost} was lost; {said:?}", world.primary)
-    })?;
+    placed.with_context(|| format!("the primary is {}, {lost} was lost; {}", world.primary, world.told()))?;
     Ok(row)
 }
