@@ -103,30 +103,16 @@ impl Leave for OfCluster {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use delphinus_config::{Config, Environment};
+    use delphinus_config::{Config, NoEnvironment};
 
     use super::*;
-
-    struct Nothing;
-
-    impl Environment for Nothing {
-        fn variable(&self, _: &str) -> Option<String> {
-            None
-        }
-
-        fn read_file(&self, _: &Path) -> std::io::Result<String> {
-            Err(std::io::ErrorKind::NotFound.into())
-        }
-    }
 
     fn config(lease: &str) -> Config {
         let text = format!(
             "listener = [{{ address = '127.0.0.1:0' }}]\nuser = [{{ name = 'u', password = 'p' }}]\n\
              [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'\n{lease}"
         );
-        delphinus_config::parse(&text, "a.toml", &Nothing).unwrap()
+        delphinus_config::parse(&text, "a.toml", &NoEnvironment).unwrap()
     }
 
     #[test]

@@ -195,6 +195,8 @@ fn cgroups(own: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use delphinus_config::NoEnvironment;
+
     use super::*;
 
     #[test]
@@ -205,7 +207,7 @@ mod tests {
                  [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'\n\
                  [proxy]\nmemory_limit = {memory}\n[activity]\nenabled = false\n[cache]\nmax_bytes = {cache}\nmax_entry_bytes = 1024\n"
             );
-            delphinus_config::parse(&text, "a.toml", &Nothing).unwrap()
+            delphinus_config::parse(&text, "a.toml", &NoEnvironment).unwrap()
         };
         let now = |kept: &Kept| {
             (kept.cache.limits().max_bytes, kept.memory.used_by(Owner::Cache), kept.memory.limit())
@@ -224,18 +226,6 @@ mod tests {
         let others = kept.memory.take(Owner::Sessions, 20 << 20);
         assert!(others.is_some() && kept.follow(&config(16 * mib, all / 2 + mib)).is_err());
         assert_eq!(now(&kept), (0, 0, all / 2));
-    }
-
-    struct Nothing;
-
-    impl delphinus_config::Environment for Nothing {
-        fn variable(&self, _: &str) -> Option<String> {
-            None
-        }
-
-        fn read_file(&self, _: &Path) -> std::io::Result<String> {
-            Err(std::io::ErrorKind::NotFound.into())
-        }
     }
 
     #[test]

@@ -247,6 +247,8 @@ const OTHER: &str = "its answer has another form; have both processes run the sa
 
 #[cfg(test)]
 mod tests {
+    use delphinus_config::NoEnvironment;
+
     use super::*;
 
     fn told(cells: &[(&str, Option<&str>)]) -> Asked {
@@ -318,7 +320,7 @@ mod tests {
         let head = "[[listener]]\naddress = '127.0.0.1:4000'\n[[user]]\nname = 'app'\npassword = 'p'\n[monitor]\nuser = 'm'\npassword = 'p'\n\
                     [cluster]\ntopology = 'read_only'\n[[cluster.backend]]\naddress = 'db1:3306'\n[cluster.failover]\nuser = 'u'\npassword = 'p'\n";
         let config =
-            delphinus_config::parse(&(head.to_owned() + &text.concat()), "a.toml", &Nothing).unwrap();
+            delphinus_config::parse(&(head.to_owned() + &text.concat()), "a.toml", &NoEnvironment).unwrap();
         let sections = crate::switching::remote_relays(&config.clusters[0]);
         let (sender, receiver) = watch::channel(sections.clone());
         let relays = RemoteRelays::new(receiver);
@@ -334,18 +336,6 @@ mod tests {
         sender.send_replace(sections[..1].into());
         relays.forget_removed();
         assert_eq!(known(), ["one"], "its section is gone");
-    }
-
-    struct Nothing;
-
-    impl delphinus_config::Environment for Nothing {
-        fn variable(&self, _: &str) -> Option<String> {
-            None
-        }
-
-        fn read_file(&self, _: &std::path::Path) -> std::io::Result<String> {
-            Err(std::io::ErrorKind::NotFound.into())
-        }
     }
 
     #[test]

@@ -51,27 +51,14 @@ fn sections_of_admin(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-
-    struct Nowhere;
-
-    impl Environment for Nowhere {
-        fn variable(&self, _: &str) -> Option<String> {
-            None
-        }
-
-        fn read_file(&self, _: &Path) -> std::io::Result<String> {
-            Err(std::io::Error::other("no file"))
-        }
-    }
+    use crate::NoEnvironment;
 
     const ADMIN: &str =
         "[admin]\naddresses = [\"unix:/a\"]\n[[admin.user]]\nname = \"ops\"\npassword = \"pw\"\n";
 
     fn read(text: &str) -> (Vec<String>, Vec<String>) {
-        let found = AdminAccess::read(text, "f", &Nowhere);
+        let found = AdminAccess::read(text, "f", &NoEnvironment);
         let addresses = found.addresses.iter().map(ToString::to_string).collect();
         (addresses, found.users.into_iter().map(|user| user.name).collect())
     }

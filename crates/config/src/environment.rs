@@ -12,3 +12,17 @@ pub trait Environment {
     /// The content of a small text file. Relative paths have been resolved already.
     fn read_file(&self, path: &Path) -> io::Result<String>;
 }
+
+/// No variable is set and no file exists: for texts that refer to nothing outside.
+#[derive(Debug, Clone, Copy)]
+pub struct NoEnvironment;
+
+impl Environment for NoEnvironment {
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn read_file(&self, path: &Path) -> io::Result<String> {
+        Err(io::Error::new(io::ErrorKind::NotFound, path.display().to_string()))
+    }
+}

@@ -37,7 +37,7 @@ pub use config::{
 };
 pub use diff::{Change, Effect, Plan};
 pub use edit::{Assigned, Edit, Given, NotEdited, Rows, edit};
-pub use environment::Environment;
+pub use environment::{Environment, NoEnvironment};
 pub use example::example;
 pub use mistake::Mistake;
 pub use option_doc::{OptionDoc, Reload};

@@ -2,25 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use delphinus_config::Environment;
+use delphinus_config::NoEnvironment;
 use delphinus_memory::Account;
 use delphinus_net::Reach;
 
 use super::*;
-
-struct Nothing;
-
-impl Environment for Nothing {
-    fn variable(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn read_file(&self, _: &Path) -> std::io::Result<String> {
-        Err(std::io::ErrorKind::NotFound.into())
-    }
-}
 
 /// A relay that stands still, with these lines in its section. Nothing listens where it is sent.
 struct Scene {
@@ -39,7 +27,7 @@ impl Scene {
              heartbeat_ms = 100\n{lines}\n",
             folder.display()
         );
-        let config = delphinus_config::parse(&text, "a.toml", &Nothing)
+        let config = delphinus_config::parse(&text, "a.toml", &NoEnvironment)
             .unwrap_or_else(|mistakes| panic!("{mistakes:#?}\n{text}"));
         let memory = Account::unlimited();
         let relays =

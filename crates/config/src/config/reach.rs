@@ -31,19 +31,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    struct Nothing;
-
-    impl crate::Environment for Nothing {
-        fn variable(&self, _: &str) -> Option<String> {
-            None
-        }
-
-        fn read_file(&self, _: &Path) -> std::io::Result<String> {
-            Err(std::io::ErrorKind::NotFound.into())
-        }
-    }
+    use crate::NoEnvironment;
 
     /// Clusters `shop`, `orders` with a schema, `stats`; these listeners, and a user with this line. Where it gets to.
     fn reach(listeners: &[&str], user: &str) -> Vec<usize> {
@@ -64,7 +52,7 @@ mod tests {
              [monitor]\nuser = 'm'\npassword = 'p'\n{clusters}"
         );
         let config =
-            crate::parse(&text, "a.toml", &Nothing).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+            crate::parse(&text, "a.toml", &NoEnvironment).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
         config.reach_of(&config.users[0])
     }
 

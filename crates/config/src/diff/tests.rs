@@ -1,19 +1,7 @@
 //! What differs between files, when it takes effect, and what runs after it.
 
 use super::*;
-use crate::{Environment, parse};
-
-struct Nowhere;
-
-impl Environment for Nowhere {
-    fn variable(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn read_file(&self, path: &std::path::Path) -> std::io::Result<String> {
-        Err(std::io::Error::new(std::io::ErrorKind::NotFound, path.display().to_string()))
-    }
-}
+use crate::{Environment, NoEnvironment, parse};
 
 const LISTENER: &str = "[[listener]]\naddress = \"127.0.0.1:6446\"\n";
 const USER: &str = "[[user]]\nname = \"app\"\npassword = \"pw\"\n";
@@ -21,7 +9,7 @@ const MONITOR: &str = "[monitor]\nuser = \"m\"\npassword = \"pw\"\n";
 const PRIMARY: &str = "[[cluster.backend]]\nname = \"db1\"\naddress = \"db1:3306\"\nrole = \"primary\"\n";
 
 fn config(text: &str) -> Config {
-    parse(text, "f", &Nowhere).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+    parse(text, "f", &NoEnvironment).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
 }
 
 /// With `more` behind what every file has.

@@ -1,26 +1,13 @@
 //! Facts of a healthy cluster, and each thing that is wrong planted in them: it is found, and nothing else is.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use delphinus_config::{Config, Environment};
+use delphinus_config::{Config, NoEnvironment};
 
 use crate::{
     Answer, Channel, Facts, Finding, Machine, RemoteRelay, Replication, Server, Severity, Source, UserLogin,
     examine,
 };
-
-struct Nothing;
-
-impl Environment for Nothing {
-    fn variable(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn read_file(&self, _: &Path) -> std::io::Result<String> {
-        Err(std::io::ErrorKind::NotFound.into())
-    }
-}
 
 /// A primary and two replicas on this machine, with these lines behind.
 fn config(address: &str, backend: &str, sections: &str) -> Config {
@@ -36,7 +23,7 @@ fn config(address: &str, backend: &str, sections: &str) -> Config {
         server("db2", 3307, "replica"),
         server("db3", 3308, "replica"),
     );
-    delphinus_config::parse(&text, "a.toml", &Nothing)
+    delphinus_config::parse(&text, "a.toml", &NoEnvironment)
         .unwrap_or_else(|mistakes| panic!("{mistakes:#?}\n{text}"))
 }
 
@@ -308,7 +295,7 @@ fn with_monitor(lines: &str) -> Config {
          [[cluster.backend]]\nname = 'db2'\naddress = '127.0.0.1:3307'\nrole = 'replica'\n\
          [[cluster.backend]]\nname = 'db3'\naddress = '127.0.0.1:3308'\nrole = 'replica'\n"
     );
-    delphinus_config::parse(&text, "a.toml", &Nothing)
+    delphinus_config::parse(&text, "a.toml", &NoEnvironment)
         .unwrap_or_else(|mistakes| panic!("{mistakes:#?}\n{text}"))
 }
 
@@ -456,7 +443,7 @@ fn semi_sync_of_a_cluster_whose_role_moves_is_not_for_the_option_file() {
          [cluster.failover]\nuser = 'f'\npassword = 'p'\nrelays = ['r']\n\
          [[relay]]\nname = 'r'\nfolder = 'r'\nserver_id = 900\nsource_user = 'repl'\nsource_password = 'p'\n\
          addresses = ['127.0.0.1:3310']\nexpire_logs_s = 9\n[[relay.user]]\nname = 'f'\npassword = 'p'\n";
-    let moves = delphinus_config::parse(moves, "b.toml", &Nothing).unwrap();
+    let moves = delphinus_config::parse(moves, "b.toml", &NoEnvironment).unwrap();
     let mut config = config("127.0.0.1", "", RELAYS.split("[[relay]]\nname = 'far'").next().unwrap());
     let by_hand = |config: &Config| {
         let found = found_in(config, |facts| {
@@ -504,7 +491,7 @@ fn with_remote_relay(relays: &str) -> Config {
          [cluster.failover]\nuser = 'f'\npassword = 'p'\nrelays = [{relays}]\nnever = ['db3']\n\
          [[cluster.failover.remote_relay]]\nname = 'far'\naddress = 'unix:/run/a.sock'\nuser = 'o'\npassword = 'p'\n"
     );
-    let moves = delphinus_config::parse(&moves, "b.toml", &Nothing).unwrap();
+    let moves = delphinus_config::parse(&moves, "b.toml", &NoEnvironment).unwrap();
     let mut config = config("127.0.0.1", "", "");
     config.clusters[0].failover.clone_from(&moves.clusters[0].failover);
     config
@@ -611,7 +598,8 @@ fn failing_over(on_loss: &str) -> Config {
          [[cluster.backend]]\nname = 'db3'\naddress = '127.0.0.1:3308'\n\
          [cluster.failover]\nuser = 'f'\npassword = 'p'\nauto_failover = true\non_loss = '{on_loss}'\n"
     );
-    delphinus_config::parse(&text, "b.toml", &Nothing).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"))
+    delphinus_config::parse(&text, "b.toml", &NoEnvironment)
+        .unwrap_or_else(|mistakes| panic!("{mistakes:#?}"))
 }
 
 #[test]
@@ -683,7 +671,7 @@ fn users_who_are_refused_elsewhere_are_told_of_too() {
              [[cluster]]\nname = 'one'\n[[cluster.backend]]\nname = 'db1'\naddress = '127.0.0.1:3306'\nrole = 'primary'\n\
              [[cluster]]\nname = 'two'\n[[cluster.backend]]\nname = 'db2'\naddress = '127.0.0.1:3307'\nrole = 'primary'\n"
         );
-        let config = delphinus_config::parse(&text, "c.toml", &Nothing).unwrap();
+        let config = delphinus_config::parse(&text, "c.toml", &NoEnvironment).unwrap();
         let found = found_in(&config, |facts| {
             facts.servers = (0..2).map(|cluster| Server { cluster, backend: 0, ..server(0) }).collect();
             set(facts, 1, "server_uuid", "another");
