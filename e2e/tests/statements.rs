@@ -80,6 +80,30 @@ fn statements_live(flavor: Flavor) {
     long_texts(&mut stage);
     long_texts_reach_no_other_session(&stage);
     long_values_without_types(&stage);
+    a_refused_preparation_ends_no_session(&stage, flavor);
+}
+
+/// MySQL answers with an ordinary OK to the preparation of SET GLOBAL by an account without the right. The client gets what the server
+/// says, and its transaction goes on.
+fn a_refused_preparation_ends_no_session(stage: &Stage, flavor: Flavor) {
+    let mut client = connect(stage);
+    client.run("BEGIN").unwrap();
+    client.run("INSERT INTO app.nine VALUES (100)").unwrap();
+    let prepared = client.prepare("SET GLOBAL max_connections = 10");
+    if flavor == Flavor::MySql {
+        assert_eq!(prepared.unwrap_err().to_string(), "the server has prepared nothing");
+        let replies = client.execute(0, &[], true).unwrap();
+        assert_eq!(replies[0].failure().map(|failure| failure.code), Some(1243));
+    } else {
+        let id = prepared.unwrap().unwrap().id;
+        let replies = client.execute(id, &[], true).unwrap();
+        assert_eq!(replies[0].failure().map(|failure| failure.code), Some(1227));
+    }
+    let inserted = "SELECT COUNT(*) FROM app.nine WHERE n = 100";
+    let found = |client: &mut Client| client.run(inserted).unwrap().remove(0).rows().unwrap();
+    assert_eq!(found(&mut client)[0][0].as_deref(), Some(&b"1"[..]));
+    client.run("ROLLBACK").unwrap();
+    assert_eq!(found(&mut client)[0][0].as_deref(), Some(&b"0"[..]));
 }
 
 const MIB: usize = 1 << 20;

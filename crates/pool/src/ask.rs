@@ -311,7 +311,9 @@ async fn prepare_unlogged(connection: &mut Connection, payload: &[u8]) -> Result
         connection.lists_warnings = true;
         return Err(AskError::Refused(refusal));
     }
-    let prepared = PrepareOk::parse(&first)?;
+    let Some(prepared) = PrepareOk::parse(&first)? else {
+        return Err(AskError::Refused(no_right()));
+    };
     for count in [prepared.params, prepared.columns] {
         let packets = if count > 0 { u32::from(count) + u32::from(has_eof) } else { 0 };
         for _ in 0..packets {
@@ -319,6 +321,16 @@ async fn prepare_unlogged(connection: &mut Connection, payload: &[u8]) -> Result
         }
     }
     Ok(prepared.id)
+}
+
+/// What a server means that answers a preparation with an ordinary OK.
+fn no_right() -> ErrPacket {
+    let message = "Access denied; the server has not prepared the statement: the user lacks a right for it";
+    ErrPacket {
+        code: error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
+        state: *b"42000",
+        message: message.as_bytes().to_vec(),
+    }
 }
 
 async fn result_set(

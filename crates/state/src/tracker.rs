@@ -389,7 +389,10 @@ impl ResponseTracker {
     }
 
     fn prepared(&mut self, id: u32, payload: &mut [u8]) -> Result<Meaning, Malformed> {
-        let ok = PrepareOk::parse(payload)?;
+        let Some(ok) = PrepareOk::parse(payload)? else {
+            // Its status is not the session's: it is 0 in a transaction, too.
+            return Ok(self.end());
+        };
         payload[delphinus_wire::command::STMT_ID_AT].copy_from_slice(&id.to_le_bytes());
         self.response.prepared = Some(Box::new(ok));
         self.response.warnings = ok.warnings;

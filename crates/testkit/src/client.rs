@@ -94,7 +94,7 @@ impl Client {
         if first.first() == Some(&response::ERR) {
             return Ok(Err(ErrPacket::parse(&first)?.into()));
         }
-        let ok = PrepareOk::parse(&first)?;
+        let ok = PrepareOk::parse(&first)?.context("the server has prepared nothing")?;
         self.definitions(ok.params)?;
         let (columns, _) = self.definitions(ok.columns)?;
         Ok(Ok(Prepared { id: ok.id.0, params: ok.params, columns }))

@@ -284,6 +284,13 @@ fn prepared_statements_get_the_clients_id() {
 }
 
 #[test]
+fn an_ordinary_ok_for_a_preparation_has_prepared_nothing() {
+    let wire = Wire::default().packet(&[0; 7]);
+    let response = track(Shape::Prepared(77), MODERN, &wire);
+    assert_eq!((response.prepared, response.status, response.error), (None, None, None));
+}
+
+#[test]
 fn rows_of_16_mib_pass_in_parts() {
     let mut row = vec![0xfe];
     row.put_u64(20 << 20);
