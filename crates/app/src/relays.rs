@@ -218,9 +218,7 @@ impl Relays {
             RelayWish::Rotate => relay.rotate().await.map(Some),
             RelayWish::Purge(file) => {
                 let first = relay.log().only_named(&file)?;
-                let keeper = one.keeper.clone();
-                let done = rt::compute(move || keeper.purge_before(&first)).await;
-                let count = done.unwrap_or_else(|| Err("the process stops".to_owned()))?;
+                let count = one.keeper.purge_before(&first).await?;
                 Ok(Some(format!("{count} files")))
             }
         }

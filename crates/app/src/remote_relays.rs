@@ -108,8 +108,22 @@ impl RemoteRelays {
 
     /// Has it acknowledge to nobody any more, if it is still in this epoch. It has that on disk when it answers.
     pub(crate) async fn cut(&self, one: &RemoteRelay, epoch: u64) -> Result<String, String> {
-        self.ask(one, &format!("RELAY CUT {} BY MOVE EPOCH {epoch}", quoted(&one.name)), ORDER).await?;
+        let text = format!("RELAY CUT {} BY MOVE EPOCH {epoch}", quoted(&one.name));
+        if let Err(no) = self.tell(one, &text, ORDER).await {
+            // The first time it may have been done, and the connection have broken before the answer: it counts in one epoch.
+            let is_done = no.is_of_repeat && self.was_cut_by_move(one, epoch + 1).await;
+            if !is_done {
+                return Err(no.why);
+            }
+        }
         Ok(format!("acknowledges to nobody; it was told so at {}", one.address))
+    }
+
+    /// True if a move has cut it, with this epoch, and it has that on disk.
+    async fn was_cut_by_move(&self, one: &RemoteRelay, epoch: u64) -> bool {
+        let Ok(cells) = self.fence(one).await else { return false };
+        let is = |column: &str, value: &str| cells.get(column).is_some_and(|cell| cell == value);
+        is("cut_by", "move") && is("epoch", &epoch.to_string()) && is("on_disk", "1")
     }
 
     /// Has it follow a server, of this name, address and identity, and acknowledge to it, if it is still in this epoch.
@@ -127,7 +141,11 @@ impl RemoteRelays {
 
     /// Asks the process that it is in. An error says where, why, and what to do.
     async fn ask(&self, one: &RemoteRelay, text: &str, limit: Duration) -> Result<Asked, String> {
-        let asked = self.ask_in_time(one, text, limit).await;
+        self.tell(one, text, limit).await.map_err(|no| no.why)
+    }
+
+    async fn tell(&self, one: &RemoteRelay, text: &str, limit: Duration) -> Result<Asked, No> {
+        let asked = self.tell_in_time(one, text, limit).await;
         self.with(one, |known| {
             known.answers = Some(asked.is_ok());
             known.questions[usize::from(asked.is_err())] += 1;
@@ -135,12 +153,12 @@ impl RemoteRelays {
         asked
     }
 
-    async fn ask_in_time(&self, one: &RemoteRelay, text: &str, limit: Duration) -> Result<Asked, String> {
+    async fn tell_in_time(&self, one: &RemoteRelay, text: &str, limit: Duration) -> Result<Asked, No> {
         let kept = self.with(one, |known| known.line.take()).filter(|(of, _)| of == one);
         let Some(answer) = rt::timeout(limit, say(one, kept.map(|(_, line)| line), text)).await else {
             let why = advised(one, &format!("no answer within {} s", limit.as_secs()), WAY);
             self.with(one, |known| known.silent = Some((rt::now(), why.as_str().into())));
-            return Err(why);
+            return Err(why.into());
         };
         self.with(one, |known| known.silent = None);
         let advice = match &answer {
@@ -148,9 +166,9 @@ impl RemoteRelays {
             Err(AskError::Refused(..)) => "",
             _ => WAY,
         };
-        let (line, asked) = answer.map_err(|error| advised(one, &error.to_string(), advice))?;
-        self.with(one, |known| known.line = Some((one.clone(), line)));
-        asked.map_err(|why| advised(one, &why, ""))
+        let said = answer.map_err(|error| advised(one, &error.to_string(), advice))?;
+        self.with(one, |known| known.line = Some((one.clone(), said.line)));
+        said.answer.map_err(|why| No { why: advised(one, &why, ""), is_of_repeat: said.is_repeat })
     }
 
     fn with<T>(&self, one: &RemoteRelay, change: impl FnOnce(&mut Known) -> T) -> T {
@@ -166,30 +184,48 @@ fn advised(one: &RemoteRelay, why: &str, advice: &str) -> String {
     format!("{}: {why}{sign}{advice}", one.address)
 }
 
+/// Why nothing has come of what was said.
+struct No {
+    why: String,
+    /// It was refused when it was said the second time: the first time it may have been done.
+    is_of_repeat: bool,
+}
+
+impl From<String> for No {
+    fn from(why: String) -> Self {
+        Self { why, is_of_repeat: false }
+    }
+}
+
+/// What was answered, and the line, which is still of use.
+struct Said {
+    line: Line,
+    answer: Result<Asked, String>,
+    /// On a line before, no answer has come.
+    is_repeat: bool,
+}
+
 /// On the line that there is, or on a new one: the process there may have started again. What was said twice does no harm, as an order
 /// counts in one epoch. What the listener refuses leaves the line as it is.
-async fn say(
-    one: &RemoteRelay,
-    kept: Option<Line>,
-    text: &str,
-) -> Result<(Line, Result<Asked, String>), AskError> {
+async fn say(one: &RemoteRelay, kept: Option<Line>, text: &str) -> Result<Said, AskError> {
+    let is_repeat = kept.is_some();
     if let Some(mut line) = kept {
         match line.ask(text).await {
             Err(AskError::Net(_)) => {}
-            answer => return told(line, answer),
+            answer => return told(line, answer, false),
         }
     }
     let address = settings::address_of(&one.address);
     let password = one.password.expose().as_bytes();
     let mut line = Line::open(address, &one.user, password, one.tls_ca.as_deref()).await?;
     let answer = line.ask(text).await;
-    told(line, answer)
+    told(line, answer, is_repeat)
 }
 
-fn told(line: Line, answer: Result<Asked, AskError>) -> Result<(Line, Result<Asked, String>), AskError> {
+fn told(line: Line, answer: Result<Asked, AskError>, is_repeat: bool) -> Result<Said, AskError> {
     match answer {
-        Ok(asked) => Ok((line, Ok(asked))),
-        Err(error @ AskError::Refused(..)) => Ok((line, Err(error.to_string()))),
+        Ok(asked) => Ok(Said { line, answer: Ok(asked), is_repeat }),
+        Err(error @ AskError::Refused(..)) => Ok(Said { line, answer: Err(error.to_string()), is_repeat }),
         Err(error) => Err(error),
     }
 }
@@ -246,100 +282,4 @@ fn read(asked: &Asked, name: &str, find: Find<'_>) -> Result<(At, RelayStanding)
 const OTHER: &str = "its answer has another form; have both processes run the same version";
 
 #[cfg(test)]
-mod tests {
-    use delphinus_config::NoEnvironment;
-
-    use super::*;
-
-    fn told(cells: &[(&str, Option<&str>)]) -> Asked {
-        let columns = cells.iter().map(|(name, _)| ((*name).to_owned(), false)).collect();
-        Asked::Rows(columns, vec![cells.iter().map(|(_, cell)| cell.map(str::to_owned)).collect()])
-    }
-
-    const ROW: [(&str, Option<&str>); 12] = [
-        ("name", Some("far")),
-        ("server_id", Some("999")),
-        ("address", Some("[::1]:3306")),
-        ("epoch", Some("7")),
-        ("cut_by", Some("move")),
-        ("on_disk", Some("1")),
-        ("acknowledges_to", None),
-        ("refused", Some("server-1,server-3")),
-        ("follows_address", Some("db2.example:3306")),
-        ("state", Some("cut")),
-        ("acknowledging", Some("0")),
-        ("gtid_executed", Some("0-1-42")),
-    ];
-
-    #[test]
-    fn what_a_relay_says_of_itself_is_read() {
-        let find = |address: &Address| (address.to_string() == "db2.example:3306").then(|| "db2".into());
-        let (at, own) = read(&told(&ROW), "far", &find).unwrap();
-        assert_eq!(at, At { host: "::1".into(), port: 3306, number: 999 });
-        assert!(own.is_cut && own.is_by_move && !own.forgets && !own.is_receiving);
-        assert_eq!(
-            (own.epoch, own.follows.as_deref(), own.has.to_string()),
-            (7, Some("db2"), "0-1-42".into())
-        );
-        assert_eq!(*own.refused, [Arc::from("server-1"), "server-3".into()]);
-        // The table has these columns.
-        let table =
-            delphinus_admin::tables().into_iter().find(|info| info.table.name == "relay_fences").unwrap();
-        let has = |name: &str| table.table.columns.iter().any(|column| column.name == name);
-        assert!(ROW.iter().all(|(name, _)| has(name)));
-    }
-
-    /// Of what is not understood nothing is believed.
-    #[test]
-    fn an_answer_of_another_form_is_none() {
-        let find = |_: &Address| None;
-        let why = |asked: &Asked| read(asked, "far", &find).unwrap_err();
-        assert_eq!(why(&Asked::Done), OTHER);
-        for (left_out, (column, _)) in ROW.iter().enumerate() {
-            let mut row = ROW.to_vec();
-            row.remove(left_out);
-            assert_eq!(why(&told(&row)), OTHER, "{column}");
-        }
-        for (column, wrong) in [("epoch", Some("x")), ("on_disk", None), ("gtid_executed", Some("0-1"))] {
-            let row = ROW.map(|(name, cell)| (name, if name == column { wrong } else { cell }));
-            assert_eq!(why(&told(&row)), OTHER, "{column}");
-        }
-        assert!(read(&told(&ROW), "near", &find).unwrap_err().contains("no relay 'near' runs"));
-        assert!(
-            why(&told(&ROW.map(|(name, cell)| (name, cell.filter(|_| name != "address")))))
-                .contains("report_address")
-        );
-    }
-
-    /// Its line is open, and holds its password.
-    #[test]
-    fn what_a_reload_has_removed_is_forgotten() {
-        let text = ["one", "two"].map(|name| {
-            format!("[[cluster.failover.remote_relay]]\nname = '{name}'\naddress = 'unix:/run/a.sock'\nuser = 'o'\npassword = 'p'\n")
-        });
-        let head = "[[listener]]\naddress = '127.0.0.1:4000'\n[[user]]\nname = 'app'\npassword = 'p'\n[monitor]\nuser = 'm'\npassword = 'p'\n\
-                    [cluster]\ntopology = 'read_only'\n[[cluster.backend]]\naddress = 'db1:3306'\n[cluster.failover]\nuser = 'u'\npassword = 'p'\n";
-        let config =
-            delphinus_config::parse(&(head.to_owned() + &text.concat()), "a.toml", &NoEnvironment).unwrap();
-        let sections = crate::switching::remote_relays(&config.clusters[0]);
-        let (sender, receiver) = watch::channel(sections.clone());
-        let relays = RemoteRelays::new(receiver);
-        let known = || {
-            let mut known: Vec<_> = relays.known.borrow().keys().cloned().collect();
-            known.sort();
-            known
-        };
-        let ask_all = || sections.iter().for_each(|one| relays.with(one, |_| ()));
-        ask_all();
-        relays.forget_removed();
-        assert_eq!(known(), ["one", "two"]);
-        sender.send_replace(sections[..1].into());
-        relays.forget_removed();
-        assert_eq!(known(), ["one"], "its section is gone");
-    }
-
-    #[test]
-    fn names_with_quotes_are_told_as_they_are() {
-        assert_eq!(quoted("d'b"), "'d''b'");
-    }
-}
+mod tests;

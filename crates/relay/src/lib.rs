@@ -13,10 +13,12 @@
 //! | one connection's stream | `receive` |
 //! | what a source is asked, and how | `source` |
 //! | which source may be acknowledged | `fence` |
+//! | what waits for a disk that may hang | `at_disk` |
 //! | the source begins a new file because an operator wants it | `rotate` |
 //! | the stream inside the product: tables and GTIDs of committed transactions | `changes` |
 //! | what operators see of the incoming side | `status` |
 
+mod at_disk;
 pub mod changes;
 mod fence;
 mod intake;

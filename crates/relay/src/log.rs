@@ -51,7 +51,7 @@ pub use file::{Limit, LogFile, Reader};
 pub(crate) use folder::sync_folder;
 pub use folder::{Flavor, Folder, SourceId};
 pub(crate) use head::read_head;
-pub(crate) use lost::lost_path;
+pub(crate) use lost::{lacks, lost_path};
 pub(crate) use recover::number_of;
 pub use recover::{RecoverError, Recovered, recover};
 pub(crate) use scan::scan;

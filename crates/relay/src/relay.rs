@@ -12,6 +12,7 @@ use delphinus_memory::Account;
 use delphinus_net::rt::{self, Manner, watch};
 use delphinus_wire::gtid::uuid_text;
 
+use crate::at_disk::AtDisk;
 use crate::fence::{CutBy, Epoch, Fence, Turned};
 use crate::intake::{Files, Writer};
 use crate::log::{Anchor, Log, RecoverError, recover, sync_folder};
@@ -25,8 +26,6 @@ const END_OF_CONNECTION: Duration = Duration::from_secs(3);
 
 /// How long a cut waits for the disk.
 const DISK: Duration = Duration::from_secs(10);
-/// So many words for the disk may wait for it. Each holds a thread, and a disk may hang for good.
-const MOST_WAITING: usize = 8;
 
 /// A relay that runs.
 #[derive(Debug)]
@@ -36,6 +35,7 @@ pub struct Relay {
     log: Arc<Log>,
     status: Arc<Status>,
     fence: Arc<Fence>,
+    disk: AtDisk,
     orders: Arc<watch::Sender<Orders>>,
     done: watch::Receiver<u64>,
     thread: std::sync::Mutex<Option<JoinHandle<io::Result<()>>>>,
@@ -95,6 +95,7 @@ impl Relay {
             log,
             status,
             fence,
+            disk: AtDisk::default(),
             orders: Arc::new(orders),
             done: seen,
             thread: std::sync::Mutex::new(Some(thread)),
@@ -146,11 +147,8 @@ impl Relay {
         &self,
         job: impl FnOnce(&Fence) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        if Arc::strong_count(&self.fence) > MOST_WAITING {
-            return Err(io::Error::other("the disk hangs"));
-        }
         let fence = self.fence.clone();
-        rt::compute(move || job(&fence)).await.unwrap_or_else(|| Err(io::Error::other("the process stops")))
+        self.disk.run(move || job(&fence)).await?
     }
 
     /// Begins to receive, or tries again at once. After a cut it needs `admit` first.

@@ -86,7 +86,7 @@ impl Times {
 #[derive(Debug, Default)]
 pub struct Status {
     told: Mutex<Told>,
-    /// True if the source waits for acknowledgements of this relay.
+    /// True if it acknowledges to the source, which may wait for that, or may not.
     pub semi_sync: AtomicBool,
     /// Bytes received, with what is in no file.
     pub bytes: AtomicU64,

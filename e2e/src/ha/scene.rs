@@ -36,7 +36,7 @@ pub(super) struct Scene {
     pub(super) operators: Operators,
     /// What outlives a proxy: who acts, and the plan of a move.
     _etcd: Option<Etcd>,
-    _relay_port: Option<PortLease>,
+    relay_port: Option<PortLease>,
 }
 
 /// A time in which one server alone takes writes.
@@ -59,7 +59,7 @@ impl Scene {
             ..ConfigFile::default()
         };
         let (port, proxy, address) = start_proxy(&cluster, &config)?;
-        Ok(Self { proxy, address, _port: port, cluster, operators, _etcd: None, _relay_port: None })
+        Ok(Self { proxy, address, _port: port, cluster, operators, _etcd: None, relay_port: None })
     }
 
     /// What this part is done with.
@@ -82,7 +82,7 @@ impl Scene {
         (etcd, relay_port): (Option<Etcd>, PortLease),
     ) -> Self {
         let relay_port = Some(relay_port);
-        Self { proxy, address, _port: port, cluster, operators, _etcd: etcd, _relay_port: relay_port }
+        Self { proxy, address, _port: port, cluster, operators, _etcd: etcd, relay_port }
     }
 
     pub(super) fn operator(&self) -> Result<Client> {
@@ -112,6 +112,9 @@ impl Scene {
 
     /// Judges what clients were told, and adds it to the row.
     pub(super) fn judge(&self, row: &mut Row, record: &Record, periods: &[Period]) -> Result<()> {
+        if self.relay_port.is_some() {
+            row.wrongs.extend(relayed::out_of_order(&self.cluster));
+        }
         let all = direct::candidates(&self.cluster, &self.address);
         let primary = self.primary()?;
         let last = all[primary].rows()?;

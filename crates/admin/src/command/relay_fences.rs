@@ -32,7 +32,7 @@ pub struct RelayFenceRow {
     pub may_follow: Option<Vec<String>>,
     /// stopped, connecting, receiving, retrying, failed or cut.
     pub state: &'static str,
-    /// True if the source waits for its acknowledgements.
+    /// True if it acknowledges: the source may wait for that, or may not.
     pub is_acknowledging: bool,
     /// All that is in its log.
     pub executed: String,
@@ -72,7 +72,11 @@ pub(crate) static FENCES: Source = Source {
                 "Addresses that RELAY TURN may lead it to, with commas between them; NULL: any, as it checks who answers.",
             ),
             Column::text("state", "stopped, connecting, receiving, retrying, failed or cut."),
-            Column::integer("acknowledging", "", "1: the source waits for its acknowledgements (semi-sync)."),
+            Column::integer(
+                "acknowledging",
+                "",
+                "1: it acknowledges what is on its disk (semi-sync). The source may wait for that, or may not.",
+            ),
             Column::text("gtid_executed", "All transactions that it has, or has had in purged files."),
         ],
         over: "",

@@ -27,7 +27,7 @@ pub struct RelayRow {
     pub compression: Option<&'static str>,
     /// Grows with each cut and each change of source.
     pub epoch: u64,
-    /// True if the source waits for its acknowledgements.
+    /// True if it acknowledges: the source may wait for that, or may not.
     pub is_acknowledging: bool,
     /// The newest file, and up to where it is durable.
     pub file: Option<(String, u64)>,
@@ -160,7 +160,11 @@ pub(crate) static RELAYS: Source = Source {
                 "What the connection to it is compressed with: zlib, zstd or uncompressed; NULL: there is no connection.",
             ),
             Column::integer("epoch", "", "Grows each time that the source is cut off, or is another one."),
-            Column::integer("acknowledging", "", "1: the source waits for its acknowledgements (semi-sync)."),
+            Column::integer(
+                "acknowledging",
+                "",
+                "1: it acknowledges what is on its disk (semi-sync). The source may wait for that, or may not.",
+            ),
             Column::text("file", "The newest file; NULL: there is none."),
             Column::integer("position", "bytes", "The position up to which that file is durable."),
             Column::text("gtid_executed", "All transactions that it has, or has had in purged files."),

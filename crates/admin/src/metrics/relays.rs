@@ -34,7 +34,7 @@ pub(super) static METRICS: [Measured; 14] = [
     gauge(
         "delphinus_relay_acknowledging",
         &["relay"],
-        "1 while the source waits for acknowledgements of the relay.",
+        "1 while the relay acknowledges what is on its disk (semi-sync). The source may wait for that, or may not.",
         |reading| each(reading, |relay| Some(Value::Whole(relay.is_acknowledging.into()))),
     ),
     gauge(

@@ -12,6 +12,7 @@ use super::archive::{Archive, Archiver, Progress};
 use super::memory::Memory;
 use super::rules::{Candidate, Fate, Hold, Rules};
 use super::state;
+use crate::at_disk::AtDisk;
 use crate::log::{Anchor, Log, LogFile};
 use crate::relay::Relay;
 use crate::replica::Registry;
@@ -20,11 +21,14 @@ use crate::replica::Registry;
 const PACE: Duration = Duration::from_secs(1);
 /// So many files go at a time: each costs the disk a little, and the source waits for that disk.
 const AT_ONCE: usize = 16;
+/// So long an operator's word waits for the disk.
+const DISK: Duration = Duration::from_secs(30);
 
 /// What keeps a relay's files, and removes them.
 #[derive(Debug)]
 pub struct Keeper {
     keep: Arc<Keep>,
+    disk: AtDisk,
     is_over: Arc<AtomicBool>,
     over: watch::Sender<bool>,
     threads: Mutex<Vec<JoinHandle<io::Result<()>>>>,
@@ -118,16 +122,22 @@ impl Keeper {
             let name = format!("relay-arch-{}", keep.name);
             threads.push(rt::spawn_worker(name, Manner::default(), move || archiver.run(told))?);
         }
-        Ok(Self { keep, is_over, over, threads: Mutex::new(threads) })
+        Ok(Self { keep, disk: AtDisk::default(), is_over, over, threads: Mutex::new(threads) })
     }
 
     /// Removes all files before this one, by an operator's word: what replicas lack goes, too. What is read, and what the archive has
-    /// not taken, stays, and all behind it. Gives the number of files. Blocks on the disk.
+    /// not taken, stays, and all behind it. Gives the number of files.
     ///
     /// # Errors
-    /// Why not all of them went, in words.
-    pub fn purge_before(&self, file: &LogFile) -> Result<usize, String> {
-        self.keep.purge_before(file)
+    /// Why not all of them went, in words. Where the disk takes too long it is still done when that answers.
+    pub async fn purge_before(&self, file: &Arc<LogFile>) -> Result<usize, String> {
+        let (keep, file) = (self.keep.clone(), file.clone());
+        let done = rt::timeout(DISK, self.disk.run(move || keep.purge_before(&file))).await;
+        let late = || {
+            let limit = DISK.as_secs();
+            format!("its disk has not done all of it within {limit} s, and goes on; see SHOW RELAY FILES")
+        };
+        done.ok_or_else(late)?.map_err(|error| error.to_string())?
     }
 
     /// What there is to tell of all.

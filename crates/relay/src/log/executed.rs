@@ -44,11 +44,16 @@ impl Executed {
         };
     }
 
-    /// A file of the folder says that all of this is before it; of MariaDB its list, too.
-    pub(crate) fn merge(&mut self, previous: &GtidSet, list: &[MariaDbGtid]) {
+    /// MariaDB: a file's list, of which later files of its folder may say less (`FLUSH BINARY LOGS DELETE_DOMAIN_ID`).
+    pub(crate) fn knows(&mut self, list: &[MariaDbGtid]) {
         for gtid in list {
             self.state.insert(*gtid);
         }
+    }
+
+    /// A file of the folder says that all of this is before it; of MariaDB its list, too.
+    pub(crate) fn merge(&mut self, previous: &GtidSet, list: &[MariaDbGtid]) {
+        self.knows(list);
         if let GtidSet::MariaDb(previous) = previous {
             self.come_by(previous);
         }

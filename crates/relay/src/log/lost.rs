@@ -10,6 +10,14 @@ use std::path::{Path, PathBuf};
 
 use delphinus_wire::gtid::GtidSet;
 
+/// MySQL: what a file says is before it, and is not in `executed`.
+pub(crate) fn lacks(executed: &GtidSet, previous: &GtidSet) -> GtidSet {
+    match (previous, executed) {
+        (GtidSet::MySql(previous), GtidSet::MySql(executed)) => GtidSet::MySql(previous.without(executed)),
+        _ => GtidSet::default(),
+    }
+}
+
 /// Where it is written down for the file at `path`.
 pub(crate) fn lost_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use delphinus_wire::gtid::GtidSet;
 use thiserror::Error;
 
 use super::aside;
 use super::folder::sync_folder;
-use super::head::read_head_of;
-use super::lost::read_lost;
-use super::scan::scan;
+use super::head::{Head, read_head_of};
+use super::lost::{lacks, read_lost};
+use super::scan::{Scanned, scan};
 use super::{Executed, Folder, Log, LogFile, Position};
 
 /// Why a log cannot be opened.
@@ -64,38 +65,20 @@ pub fn recover(root: &Path) -> Result<Recovered, RecoverError> {
     at(root, DirBuilder::new().recursive(true).mode(0o700).create(root))?;
     let lock = lock(root)?;
     let log = Log::new(root);
-    let (mut executed, mut cut, mut cuts) = (Executed::default(), 0, Vec::new());
     let folders = folders(root)?;
-    let (mut end, mut damaged) = (None, None);
+    let mut course = Course::default();
     for (number, folder) in folders.iter().enumerate() {
-        let is_last = number + 1 == folders.len();
-        let files = files(&log, folder, is_last)?;
-        let Some(last) = files.last() else { continue };
-        let path = last.path();
-        if let (Some(path), [first, ..]) = (damaged.take(), &files[..])
-            && !executed.has_all(&first.previous, &first.list)
-        {
-            let what =
-                "it has an event that cannot be read, and the files of the next source begin behind it";
-            return Err(RecoverError::Damaged { path, what });
-        }
-        executed.begins_folder();
-        executed.merge(&last.previous, &last.list);
-        let scanned = at(&path, scan(&path, last.format.checksum, &mut executed))?;
-        if scanned.whole < last.len() {
-            cut += last.len() - scanned.whole;
-            cuts.push((last.clone(), scanned));
-            damaged = scanned.is_damaged.then_some(path);
-        }
-        end = Some(Position { ordinal: last.ordinal, offset: scanned.whole.min(last.len()) });
+        course.read(&log, folder, number + 1 == folders.len())?;
     }
     // Now that all can be read.
-    for (file, scanned) in cuts {
+    let mut cut = 0;
+    for (file, scanned) in course.cuts {
         at(&file.path(), aside::cut(&file.path(), scanned.whole, scanned.is_damaged))?;
+        cut += file.len() - scanned.whole;
         file.len.store(scanned.whole, std::sync::atomic::Ordering::Release);
     }
-    log.learn(|set| *set = executed);
-    if let Some(end) = end {
+    log.learn(|set| *set = course.executed);
+    if let Some(end) = course.end {
         // Read back, and so of this machine's memory at least: what was not synced is now.
         if let Some(file) = log.file(end.ordinal) {
             let path = file.path();
@@ -105,6 +88,80 @@ pub fn recover(root: &Path) -> Result<Recovered, RecoverError> {
         log.publish(end);
     }
     Ok(Recovered { log: Arc::new(log), cut, lock })
+}
+
+/// What was read so far, folder by folder, oldest first.
+#[derive(Default)]
+struct Course {
+    executed: Executed,
+    /// Last files of folders with an end that is no whole group.
+    cuts: Vec<(Arc<LogFile>, Scanned)>,
+    /// The last file of the folder before, and the state of its end.
+    before: Option<(PathBuf, Ending)>,
+    /// Where the log ends.
+    end: Option<Position>,
+}
+
+/// How the last file of a folder ends.
+#[derive(Clone, Copy)]
+enum Ending {
+    Whole,
+    /// With an event that is not whole.
+    Torn,
+    /// With something that is no event.
+    Damaged,
+}
+
+impl Course {
+    fn read(&mut self, log: &Log, folder: &Arc<Folder>, is_last: bool) -> Result<(), RecoverError> {
+        let files = files(log, folder, is_last, &|head| self.lost_before(log, head))?;
+        let Some(last) = files.last() else { return Ok(()) };
+        let path = last.path();
+        self.executed.begins_folder();
+        for file in &files {
+            self.executed.knows(&file.list);
+        }
+        self.executed.merge(&last.previous, &last.list);
+        let scanned = at(&path, scan(&path, last.format.checksum, &mut self.executed))?;
+        let ending = match (scanned.whole < last.len(), scanned.is_damaged) {
+            (false, _) => Ending::Whole,
+            (true, false) => Ending::Torn,
+            (true, true) => Ending::Damaged,
+        };
+        if scanned.whole < last.len() {
+            self.cuts.push((last.clone(), scanned));
+        }
+        self.before = Some((path, ending));
+        self.end = Some(Position { ordinal: last.ordinal, offset: scanned.whole.min(last.len()) });
+        Ok(())
+    }
+
+    /// What is before a folder's first file and in none of the files of other folders, of MySQL. When that file was begun the log had
+    /// all of it (`BeginsLate`): what lacks now was there once. A start that goes on would have replicas take a log with a hole for a
+    /// whole one. Files that were purged may have had it, too. Then replicas that lack it are refused, as those that lack what was purged.
+    fn lost_before(&self, log: &Log, head: &Head) -> Result<GtidSet, RecoverError> {
+        let Some((path, ending)) = &self.before else { return Ok(GtidSet::default()) };
+        if self.executed.has_all(&head.previous, &head.list) {
+            return Ok(GtidSet::default());
+        }
+        let what = match ending {
+            Ending::Damaged => {
+                "it has an event that cannot be read, and the files of the next source begin behind it"
+            }
+            Ending::Torn => "its last event is not whole, and the files of the next source begin behind it",
+            Ending::Whole if has_first_file(log) => {
+                "it ends too early: the files of the next source begin behind what it has"
+            }
+            Ending::Whole => return Ok(lacks(self.executed.set(), &head.previous)),
+        };
+        Err(RecoverError::Damaged { path: path.clone(), what })
+    }
+}
+
+/// True if no file was purged.
+fn has_first_file(log: &Log) -> bool {
+    let files = log.files();
+    files.first().is_some_and(|file| file.folder.number == 1 && *file.name == *file.folder.source.first_file)
 }
 
 fn lock(root: &Path) -> Result<File, RecoverError> {
@@ -175,8 +232,13 @@ fn is_blank(path: &Path) -> io::Result<bool> {
 }
 
 /// Brings the files of a folder into the log. A last file without a whole head is taken out: as long as the disk is sound, nothing of it
-/// was ever acknowledged.
-fn files(log: &Log, folder: &Arc<Folder>, is_last: bool) -> Result<Vec<Arc<LogFile>>, RecoverError> {
+/// was ever acknowledged. `lost_before` is asked what no file has that is before the first one.
+fn files(
+    log: &Log,
+    folder: &Arc<Folder>,
+    is_last: bool,
+    lost_before: &dyn Fn(&Head) -> Result<GtidSet, RecoverError>,
+) -> Result<Vec<Arc<LogFile>>, RecoverError> {
     let mut files = Vec::new();
     let names = names(&folder.path)?;
     for (number, name) in names.iter().enumerate() {
@@ -189,6 +251,10 @@ fn files(log: &Log, folder: &Arc<Folder>, is_last: bool) -> Result<Vec<Arc<LogFi
             }
             Err(malformed) => return Err(RecoverError::Damaged { path, what: malformed.0 }),
         };
+        let mut lost = at(&path, read_lost(&path))?;
+        if number == 0 {
+            lost.merge(&lost_before(&head)?);
+        }
         let found = at(&path, fs::metadata(&path))?;
         let written = found.modified().unwrap_or_else(|_| SystemTime::now());
         let written_s = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -198,7 +264,7 @@ fn files(log: &Log, folder: &Arc<Folder>, is_last: bool) -> Result<Vec<Arc<LogFi
             folder: folder.clone(),
             format: head.format,
             previous: head.previous,
-            lost: at(&path, read_lost(&path))?,
+            lost,
             list: head.list.into(),
             head_len: head.len,
             began: head.began,

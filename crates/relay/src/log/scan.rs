@@ -30,17 +30,13 @@ pub(crate) fn scan(path: &Path, checksum: Checksum, executed: &mut Executed) -> 
     let mut scanned = Scanned { whole: start, read: start, is_damaged: false };
     let (mut groups, mut front) = (Groups::default(), Vec::new());
     loop {
-        let header = match next_event(&mut input, checksum, &mut front)? {
+        let header = match next_event((&mut input, scanned.read), checksum, &mut front)? {
             Found::Event(header) => header,
             Found::End => return Ok(scanned),
             Found::Damage => break,
         };
         let body = &front[HEADER_LEN..];
         let Ok(border) = groups.take(&Event { header, body, bytes: &front }) else { break };
-        // Positions tell a torn head apart where there are no checksums.
-        if header.log_pos != (scanned.read + u64::from(header.size)) as u32 {
-            break;
-        }
         scanned.read += u64::from(header.size);
         if border.is_whole() {
             scanned.whole = scanned.read;
@@ -58,17 +54,26 @@ enum Found {
     Event(Header),
     /// Nothing, or an event that is not whole.
     End,
-    /// Something that is no event, or has a wrong checksum.
+    /// Something that is no event of this place, or has a wrong checksum.
     Damage,
 }
 
-/// The next event's head, with its front in `front`.
-fn next_event(input: &mut impl Read, checksum: Checksum, front: &mut Vec<u8>) -> io::Result<Found> {
+/// The head of the event at `at`, with its front in `front`.
+fn next_event(
+    (input, at): (&mut impl Read, u64),
+    checksum: Checksum,
+    front: &mut Vec<u8>,
+) -> io::Result<Found> {
     front.resize(HEADER_LEN, 0);
     if !fill(input, front)? {
         return Ok(Found::End);
     }
     let Ok(header) = Header::parse(front) else { return Ok(Found::Damage) };
+    // Before its body is read: a wrong size may point past the end of the file, where a crash has cut nothing off. Without checksums
+    // this also tells a torn head apart.
+    if header.log_pos != (at + u64::from(header.size)) as u32 {
+        return Ok(Found::Damage);
+    }
     let is_format = header.kind == delphinus_wire::binlog::Kind::FORMAT_DESCRIPTION;
     let tail = if is_format { Checksum::Crc32.len() } else { checksum.len() };
     let Some(mut left) = (header.size as usize).checked_sub(HEADER_LEN + tail) else {

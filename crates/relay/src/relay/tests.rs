@@ -132,6 +132,34 @@ fn a_restarted_relay_follows_whom_a_move_has_named() {
     rt::block_on(relay.end()).unwrap();
 }
 
+/// The disk of one relay hangs. Its own words wait for it; those for another relay of the process do not.
+#[test]
+fn a_disk_that_hangs_holds_up_no_cut_of_another_relay() {
+    let (places, memory) = ([Place::new(), Place::new()], Account::unlimited());
+    let [hanging, other] = places
+        .each_ref()
+        .map(|place| Relay::start(Settings { is_started: false, ..settings(place) }, &memory).unwrap());
+    let (release, hangs) = std::sync::mpsc::channel::<()>();
+    let hangs = Arc::new(std::sync::Mutex::new(hangs));
+    rt::block_on(async {
+        for _ in 0..2 {
+            let hangs = hangs.clone();
+            let waits = hanging.at_disk(move |_| {
+                let _ = hangs.lock().unwrap().recv();
+                Ok(())
+            });
+            assert!(rt::timeout(Duration::from_millis(20), waits).await.is_none());
+        }
+        let cut = other.cut(CutBy::Move, None).await;
+        drop(release);
+        assert_eq!(cut.unwrap(), Some(1));
+        assert_eq!(hanging.cut(CutBy::Move, None).await.unwrap(), Some(1), "its disk answers again");
+        hanging.end().await;
+        other.end().await;
+    })
+    .unwrap();
+}
+
 /// The folder of a relay that a move has turned to a server at this address, in place of the one at `instead_of`.
 fn turned_to(place: &Place, address: &str, instead_of: &str) -> Fence {
     let folder = place.0.join("far");

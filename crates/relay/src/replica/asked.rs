@@ -24,6 +24,8 @@ const HEARTBEAT_V2: u16 = 2;
 const CAPABILITY: u32 = 4;
 /// The most intervals in a replica's set: each replica has one of its own here, and each group is looked up in it.
 const MOST_PARTS: usize = 200_000;
+/// The most domains in a MariaDB replica's position: each is looked at again and again while the log has nothing of some of them.
+const MOST_DOMAINS: usize = 1_000;
 /// A replica need not be told more often that its source lives.
 const LEAST_HEARTBEAT: Duration = Duration::from_millis(1);
 
@@ -101,9 +103,14 @@ impl Asked {
                     return Ok(Err(Fatal::TooOld));
                 }
                 let from = match variables.get("slave_connect_state") {
-                    Some(text) => GtidPosition::parse(text)
-                        .map(From::Position)
-                        .map_err(|_| Malformed("bad @slave_connect_state"))?,
+                    Some(text) => {
+                        let position =
+                            GtidPosition::parse(text).map_err(|_| Malformed("bad @slave_connect_state"))?;
+                        if position.iter().count() > MOST_DOMAINS {
+                            return Ok(Err(Fatal::TooManyDomains));
+                        }
+                        From::Position(position)
+                    }
                     None => {
                         // A position of more than 4 GiB does not fit: servers have the same limit.
                         From::Place(String::from_utf8_lossy(dump.name).into_owned(), u64::from(dump.position))
@@ -181,4 +188,25 @@ impl Asked {
 /// The replica's `server_uuid`, as it has told.
 pub(crate) fn uuid(variables: &Variables) -> String {
     variables.first(&["replica_uuid", "slave_uuid"]).unwrap_or_default().chars().take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A dump of MariaDB: position 4, no flags, server 7, no file.
+    const DUMP: [u8; 11] = [COM_BINLOG_DUMP, 4, 0, 0, 0, 0, 0, 7, 0, 0, 0];
+
+    #[test]
+    fn a_position_of_too_many_domains_is_refused_with_a_reason() {
+        let with = |domains: usize| {
+            let all: Vec<_> = (0..domains).map(|domain| format!("{domain}-1-5")).collect();
+            let mut variables = Variables::default();
+            assert!(variables.set("slave_connect_state", Some(all.join(","))).is_ok());
+            Asked::read(&DUMP, &variables).unwrap()
+        };
+        assert!(matches!(with(MOST_DOMAINS), Ok(Asked { from: From::Position(_), .. })));
+        let Err(refused) = with(MOST_DOMAINS + 1) else { panic!("it is looked at") };
+        assert!(refused == Fatal::TooManyDomains && refused.to_string().contains("1000"), "{refused}");
+    }
 }

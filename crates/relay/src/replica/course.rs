@@ -21,6 +21,7 @@ const MOST_OUT: usize = 1 << 20;
 
 /// What one replica is sent, from its request to the end of its connection.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about where a replica is")]
 pub(crate) struct Course {
     asked: Asked,
     filter: Filter,
@@ -35,6 +36,8 @@ pub(crate) struct Course {
     checksum: Checksum,
     open: Open,
     group: Group,
+    /// The last event that was sent is a part of a group, and no other group has begun since: a replica is inside of one.
+    is_inside: bool,
     /// Groups were left out since something was sent: the replica is to be told where it is.
     has_omitted: bool,
     counted: Counted,
@@ -101,6 +104,7 @@ impl Course {
             checksum,
             open: Open::Nothing,
             group: Group::Sent,
+            is_inside: false,
             has_omitted: false,
             counted: Counted::default(),
             scratch: Vec::new(),
@@ -140,6 +144,7 @@ impl Course {
         self.name = head.name.into();
         self.has_rotated = false;
         self.group = Group::Sent;
+        self.is_inside = false;
         let header = Header::parse(head.bytes).map_err(unreadable)?;
         let (format, rest) = head
             .bytes
@@ -223,6 +228,7 @@ impl Course {
             let gtid = AnyGtid::parse(&event).map_err(unreadable)?.unwrap_or(AnyGtid::Anonymous);
             self.group = if self.filter.passes(&gtid)? { Group::Sent } else { Group::Omitted };
             self.has_omitted |= self.group == Group::Omitted;
+            self.is_inside = false;
         } else if stands_between_groups(header.kind) {
             self.group = Group::Sent;
         }
@@ -238,6 +244,7 @@ impl Course {
             self.has_rotated = true;
         }
         self.framer.begin(out, header.size);
+        self.is_inside = !stands_between_groups(header.kind);
         self.counted.bytes += u64::from(header.size);
         self.counted.events += 1;
         self.open = Open::Sent;
@@ -263,6 +270,19 @@ impl Course {
                 });
             }
             None => self.put_heartbeat(out, position),
+        }
+    }
+
+    /// A sign of life while events up to `position` are left out: it names the end of the one that is being left out. None for a replica
+    /// that is inside of a group, where it would take the place for one to go on at.
+    pub(crate) fn put_heartbeat_between(&mut self, out: &mut Vec<u8>, position: u64) {
+        let left = match self.open {
+            Open::Nothing => 0,
+            Open::Omitted(left) => left,
+            Open::Sent => return,
+        };
+        if !self.is_inside {
+            self.put_heartbeat(out, position + left);
         }
     }
 

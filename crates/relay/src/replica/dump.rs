@@ -3,8 +3,9 @@
 //! Owns: reading, sending, the order of files, heartbeats, when it ends. What is sent is decided elsewhere (`course`, `filter`, `start`).
 //! A read that would wait for the disk is done on another thread: replicas that are up to date share this one.
 
+mod read;
+
 use std::io;
-use std::io::IoSliceMut;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,8 +13,8 @@ use std::time::{Duration, Instant};
 use delphinus_memory::{Account, Owner, Permit};
 use delphinus_net::rt::{Bell, Either, Notify};
 use delphinus_net::{Buffer, NetError, Stream, rt};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use self::read::{read, read_head};
 use super::asked::Asked;
 use super::compression;
 use super::course::{Course, Head};
@@ -24,8 +25,6 @@ use crate::log::{Limit, Log, LogFile, Position, Reader};
 
 /// Bytes that are read at once.
 const PIECE: usize = 256 * 1024;
-/// The longest head of a file: PREVIOUS_GTIDS of a long life.
-const LONGEST_HEAD: u64 = 64 << 20;
 /// The longest event that is looked into as a whole: a GTID.
 const LONGEST_GTID: usize = 1 << 20;
 /// Buffers that wait for their next user, on each thread.
@@ -110,6 +109,8 @@ pub(crate) struct Dump<'a> {
     reader: Arc<Reader>,
     /// Up to where the file was taken in.
     at: u64,
+    /// When the replica was sent something last.
+    sent: Instant,
     buffers: Option<Buffers>,
 }
 
@@ -135,7 +136,7 @@ pub(crate) async fn serve(
     let replica = &*entry.replica;
     let course = Course::new(asked, place.filter, server_id);
     stream.begin_flow();
-    let mut dump = Dump { ground, stream, replica, course, reader, at: 0, buffers: None };
+    let mut dump = Dump { ground, stream, replica, course, reader, at: 0, sent: rt::now(), buffers: None };
     let end = dump.run(place.from, &place.doubt).await;
     if let Some(buffers) = dump.buffers.take() {
         ground.give(buffers);
@@ -198,23 +199,6 @@ pub(super) fn unreadable(file: &LogFile, error: &dyn std::fmt::Display) -> Fatal
 fn room_for_head(memory: &Account, len: u64) -> Option<Permit> {
     let bytes = if len <= PIECE as u64 { 0 } else { 2 * len as usize };
     memory.take(Owner::Relay, bytes)
-}
-
-/// The head of a file, without the magic.
-fn head_of(reader: &Reader) -> io::Result<Vec<u8>> {
-    let len = reader.file().head_len;
-    if !(4..=LONGEST_HEAD).contains(&len) {
-        return Err(io::Error::other("its head is too long"));
-    }
-    let mut head = vec![0; len as usize - 4];
-    let mut at = 0;
-    while at < head.len() {
-        match reader.read_at(&mut head[at..], 4 + at as u64)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => at += read,
-        }
-    }
-    Ok(head)
 }
 
 impl Dump<'_> {
@@ -288,6 +272,7 @@ impl Dump<'_> {
     }
 
     async fn send(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.sent = rt::now();
         if !self.stream.is_compressed() {
             return taken(self.stream.write_bytes(bytes), &self.replica.replaced, WRITE_LIMIT).await;
         }
@@ -320,12 +305,11 @@ impl Dump<'_> {
     }
 
     async fn begin_file(&mut self, from: u64, is_first: bool) -> Result<(), Stop> {
-        let (reader, file) = (self.reader.clone(), self.reader.file().clone());
+        let file = self.reader.file().clone();
         let Some(_room) = room_for_head(&self.ground.memory, file.head_len) else {
             return Err(Fatal::NoMemory(self.ground.memory.limit()).into());
         };
-        let head = rt::compute(move || head_of(&reader)).await.ok_or(NetError::Closed)?;
-        let head = head.map_err(|error| unreadable(&file, &error))?;
+        let head = read_head(&self.reader).await?.map_err(|error| unreadable(&file, &error))?;
         if from == file.head_len {
             self.course.begins_file(&file.previous);
         }
@@ -382,11 +366,20 @@ impl Dump<'_> {
         if self.at == limit {
             self.course.tell_omitted(&mut buffers.out, self.at);
         }
+        if buffers.out.is_empty() && self.is_due() {
+            // All of it is left out, and so may be very much more.
+            self.course.put_heartbeat_between(&mut buffers.out, self.at);
+        }
         let written = if buffers.out.is_empty() { Ok(()) } else { self.send(&buffers.out).await };
         self.buffers = Some(buffers);
         written?;
         self.note();
         Ok(())
+    }
+
+    /// True if the replica has been sent nothing for as long as it wants to wait.
+    fn is_due(&self) -> bool {
+        self.course.asked().heartbeat.is_some_and(|period| self.sent.elapsed() >= period)
     }
 
     /// Waits until there is more, or says that the relay lives. The end, if it has come.
@@ -460,135 +453,5 @@ enum Heard {
     Nothing,
 }
 
-/// Reads up to `wanted` bytes at `offset`. What is in memory is read at once; what is not is read on another thread.
-async fn read(
-    reader: &Arc<Reader>,
-    mut piece: Vec<u8>,
-    wanted: usize,
-    offset: u64,
-) -> Result<(Vec<u8>, io::Result<usize>), NetError> {
-    let mut slices = [IoSliceMut::new(&mut piece[..wanted])];
-    match preadv2(reader.handle(), &mut slices, offset, ReadWriteFlags::NOWAIT) {
-        Ok(read) if read > 0 => return Ok((piece, Ok(read))),
-        Err(error) if error != Errno::AGAIN && error != Errno::OPNOTSUPP && error != Errno::INTR => {
-            return Ok((piece, Err(error.into())));
-        }
-        _ => {}
-    }
-    let reader = reader.clone();
-    let done = rt::compute(move || {
-        let read = reader.read_at(&mut piece[..wanted], offset);
-        (piece, read)
-    });
-    done.await.ok_or(NetError::Closed)
-}
-
 #[cfg(test)]
-mod tests {
-    use delphinus_wire::binlog::{Checksum, MariaDbGtid};
-    use delphinus_wire::gtid::GtidPosition;
-
-    use super::super::asked::From;
-    use super::super::registry::{Registry, Who};
-    use super::*;
-    use crate::intake::tests::Place;
-    use crate::intake::tests::histories::run;
-    use crate::intake::tests::mariadb;
-    use crate::intake::{Files, Start, Writer};
-    use crate::log::Flavor;
-
-    fn gtid(domain: u32, server_id: u32, sequence: u64) -> MariaDbGtid {
-        MariaDbGtid { domain, server_id, sequence }
-    }
-
-    /// How serving a MariaDB replica at this position ends, if these groups come when it has been sent all that there was.
-    fn end_of(position: &str, groups: &[MariaDbGtid], is_receiving: bool) -> Option<End> {
-        let place = Place::new();
-        let log = Arc::new(Log::new(&place.0));
-        let mut writer = Writer::new(log.clone(), Files);
-        let mut source = mariadb::Stream::new("m.000001", gtid(0, 1, 4));
-        source.group(gtid(0, 1, 5));
-        writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
-        run(&mut writer, &source.sent).unwrap();
-        // As when the source was connected.
-        let goal = is_receiving.then(|| (log.executed(), vec![gtid(0, 1, 5)]));
-        log.expect(goal);
-        let position = From::Position(GtidPosition::parse(position).unwrap());
-        let asked = Asked { checksum: Some(Checksum::Off), ..Asked::plain(position) };
-        rt::block_on(async {
-            let ground = Ground {
-                catch_up: Duration::from_millis(50),
-                ..Ground::new(log.clone(), Account::unlimited())
-            };
-            let (mut own, _replica) = Stream::pair().unwrap();
-            let entry = Arc::<Registry>::default().enter(1, Who::default());
-            let mut serving = std::pin::pin!(serve(&ground, &mut own, &entry, (asked, 98)));
-            let soon = Duration::from_millis(100);
-            if let Some(end) = rt::timeout(soon, &mut serving).await {
-                return Some(end.unwrap());
-            }
-            source.sent.clear();
-            for group in groups {
-                source.group(*group);
-            }
-            run(&mut writer, &source.sent).unwrap();
-            ground.grown.notify_waiters();
-            rt::timeout(4 * soon, serving).await.map(|end| end.unwrap())
-        })
-        .unwrap()
-    }
-
-    /// In a domain that the log does not have any place is taken. When the domain begins, and the place is not there, the replica would
-    /// wait for it, and get nothing of the domain.
-    #[test]
-    fn a_domain_that_begins_without_the_place_of_a_replica_ends_it() {
-        let begins = [gtid(4, 1, 1), gtid(4, 1, 2)];
-        let end = end_of("0-1-5,4-4-4", &begins, true);
-        assert!(
-            matches!(&end, Some(End::Refused(Fatal::NotInLog(place), _)) if *place == gtid(4, 4, 4)),
-            "{end:?}"
-        );
-        let has = end_of("0-1-5,4-1-2", &begins, true);
-        assert!(has.is_none(), "{has:?}");
-        let other = end_of("0-1-5,4-4-4", &[gtid(5, 1, 1)], true);
-        assert!(other.is_none(), "{other:?}");
-        let none = end_of("0-1-5", &begins, true);
-        assert!(none.is_none(), "{none:?}");
-    }
-
-    #[test]
-    fn a_replica_that_is_ahead_of_a_relay_that_lags_comes_again() {
-        let final_end = end_of("0-1-9", &[], true);
-        assert!(matches!(&final_end, Some(End::Refused(Fatal::NotInLog(_), _))), "{final_end:?}");
-        let passing = end_of("0-1-9", &[], false);
-        assert!(matches!(&passing, Some(End::Refused(fatal, _)) if fatal.is_passing()), "{passing:?}");
-    }
-
-    #[test]
-    fn a_long_head_waits_for_memory() {
-        let memory = Account::new(1 << 20);
-        let taken = [200 << 10, 512 << 10, 512 << 10].map(|len| room_for_head(&memory, len));
-        assert_eq!(
-            taken.each_ref().map(|room| room.as_ref().map(Permit::bytes)),
-            [Some(0), Some(1 << 20), None]
-        );
-        assert!(Fatal::NoMemory(1).is_passing());
-    }
-
-    /// A replica that takes nothing has no more than its time, and none once it has come again.
-    #[test]
-    fn a_write_that_is_not_taken_ends() {
-        rt::block_on(async {
-            let never = std::future::pending;
-            let bell = Bell::default();
-            let soon = Duration::from_millis(20);
-            let late = taken(never(), &bell, soon).await;
-            assert!(matches!(late, Err(Stop::Net(NetError::TimedOut(20)))), "{late:?}");
-            bell.ring();
-            let replaced = taken(never(), &bell, Duration::from_mins(1)).await;
-            assert!(matches!(replaced, Err(Stop::Replaced)), "{replaced:?}");
-            assert!(taken(async { Ok(()) }, &bell, soon).await.is_ok());
-        })
-        .unwrap();
-    }
-}
+mod tests;

@@ -38,6 +38,8 @@ pub(crate) enum Fatal {
     TooOld,
     /// START SLAVE UNTIL master_gtid_pos.
     Until,
+    /// MariaDB: its position has too many domains.
+    TooManyDomains,
     /// It began inside of a file, by position, and the next file is of another source.
     OtherSource,
     /// There is no memory for what it is to be sent; the limit.
@@ -85,6 +87,10 @@ impl Fatal {
             Self::Until => {
                 "START SLAVE UNTIL master_gtid_pos is not done by a relay. Start the replica without it, or UNTIL a file and a \
                  position"
+            }
+            Self::TooManyDomains => {
+                "Error: connecting slave requested to start from more GTID domains than a relay looks at, which are 1000. Leave \
+                 those out of gtid_slave_pos there that are not used any more"
             }
             Self::OtherSource => {
                 "The relay follows another source now, and a position in the files of the one before says nothing of its files. \
@@ -163,6 +169,7 @@ impl fmt::Display for Fatal {
             | Self::NoChecksums
             | Self::TooOld
             | Self::Until
+            | Self::TooManyDomains
             | Self::OtherSource => f.write_str(self.fixed().unwrap_or_default()),
         }
     }

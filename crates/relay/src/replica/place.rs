@@ -37,9 +37,11 @@ impl Doubt {
         match self {
             Self::None => None,
             Self::Set(has, source) => start::more_than(has, &log.executed(), source).map(Fatal::HasMore),
-            Self::Position(position, ignores_duplicates) => log
-                .look(|executed, state| start::not_in_log(position, (executed, state), *ignores_duplicates))
-                .map(Fatal::NotInLog),
+            Self::Position(position, ignores_duplicates) => {
+                // Copied, and compared then: the writer, and with it commits, waits for who looks.
+                let (executed, state) = log.look(|executed, state| (executed.clone(), state.clone()));
+                start::not_in_log(position, (&executed, &state), *ignores_duplicates).map(Fatal::NotInLog)
+            }
         }
     }
 
@@ -47,17 +49,16 @@ impl Doubt {
     /// when its domain begins: one that is not there then would have all of the domain left out.
     pub(super) fn rest(&self, log: &Log) -> Self {
         let Self::Position(position, ignores_duplicates) = self else { return Self::None };
-        let mut rest = GtidPosition::default();
-        log.look(|_, state| {
-            position.iter().filter(|own| !state.has_domain(own.domain)).for_each(|own| rest.insert(own));
-        });
+        let (mut rest, state) = (GtidPosition::default(), log.state());
+        position.iter().filter(|own| !state.has_domain(own.domain)).for_each(|own| rest.insert(own));
         if rest.iter().next().is_some() { Self::Position(rest, *ignores_duplicates) } else { Self::None }
     }
 
     /// True if the log has something of a domain of these places.
     pub(super) fn has_begun(&self, log: &Log) -> bool {
         let Self::Position(position, _) = self else { return false };
-        log.look(|_, state| position.iter().any(|own| state.has_domain(own.domain)))
+        let state = log.state();
+        position.iter().any(|own| state.has_domain(own.domain))
     }
 }
 

@@ -111,7 +111,7 @@ impl Variables {
         self.0.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
-    fn set(&mut self, name: &str, value: Option<String>) -> Result<(), Refused> {
+    pub(super) fn set(&mut self, name: &str, value: Option<String>) -> Result<(), Refused> {
         let name = name.to_ascii_lowercase().into_boxed_str();
         let Some(value) = value else {
             self.0.remove(&name);

@@ -20,7 +20,7 @@ pub(crate) struct Facts {
     logged: Option<GtidState>,
     /// Of events before the first FORMAT_DESCRIPTION.
     pub(crate) checksum: Checksum,
-    /// It waits for acknowledgements, or would.
+    /// It knows semi-sync. Whether it waits for acknowledgements, its setting says, which may change at any time.
     pub(crate) has_semi_sync: bool,
     /// It is a relay itself, which ends its stream where the files of another primary begin.
     pub(crate) is_relay: bool,

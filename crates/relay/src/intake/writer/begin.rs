@@ -10,7 +10,7 @@ use delphinus_wire::gtid::GtidSet;
 
 use super::{Current, Opening, Place, Writer};
 use crate::intake::{Disk, IntakeError};
-use crate::log::{Flavor, Folder, LogFile, Position, SourceId, lost_path, number_of, read_head};
+use crate::log::{Flavor, Folder, LogFile, Position, SourceId, lacks, lost_path, number_of, read_head};
 
 impl<D: Disk> Writer<D> {
     /// What follows is in this file: the one that is open, or the next one.
@@ -97,12 +97,7 @@ impl<D: Disk> Writer<D> {
             // What is before the first file is known by that.
             return Ok(GtidSet::default());
         }
-        let lost = self.log.look(|executed, _| match (previous, executed) {
-            (GtidSet::MySql(previous), GtidSet::MySql(executed)) => {
-                GtidSet::MySql(previous.without(executed))
-            }
-            _ => GtidSet::default(),
-        });
+        let lost = self.log.look(|executed, _| lacks(executed, previous));
         if lost.is_empty() {
             return Ok(lost);
         }

@@ -272,6 +272,46 @@ fn after_a_rotation_the_place_is_the_begin_of_the_next_file() {
     assert_eq!(event.body, b"\x01\x0dbinlog.000008\x02\x01\x04\0");
 }
 
+/// Where the event that is left out ends, a replica may go on; inside of a group it may not.
+#[test]
+fn a_sign_of_life_in_between_names_a_place_to_go_on_at() {
+    let mut file = File::new((Kind::PREVIOUS_GTIDS, &[0; 8]));
+    file.mysql_group(1, 5000);
+    file.mysql_group(2, 5000);
+    let has = GtidIntervals::parse("09090909-0909-0909-0909-090909090909:1").unwrap();
+    let mut course = Course::new(asked(false), Filter::MySql(has), 99);
+    let mut at = file.head_len;
+    let mut out = Vec::new();
+    let head = Head {
+        name: NAME,
+        bytes: &file.bytes[4..at],
+        from: at as u64,
+        is_first: true,
+        checksum: Checksum::Crc32,
+        previous: &GtidSet::default(),
+    };
+    course.begin(&mut out, head).unwrap();
+    let body = |out: &[u8]| Event::parse(&out[PACKET_HEADER + 1..], Checksum::Crc32).unwrap().body.to_vec();
+    // GTID, and the event of 5,000 bytes, in which it is now.
+    let end = file.head_len + (HEADER_LEN + 25 + 4) + (HEADER_LEN + 5000 + 4);
+    out.clear();
+    at += course.take(&mut out, &file.bytes[at..at + 1000], at as u64).unwrap();
+    assert!(out.is_empty());
+    course.put_heartbeat_between(&mut out, at as u64);
+    let mut expected = Vec::new();
+    course.put_heartbeat(&mut expected, end as u64);
+    assert_eq!(body(&out), body(&expected));
+    // The middle and the end of that event of the second group.
+    let second = end + (HEADER_LEN + 8 + 4) + (HEADER_LEN + 25 + 4);
+    for until in [second + 1000, second + HEADER_LEN + 5000 + 4] {
+        at += course.take(&mut out, &file.bytes[at..until], at as u64).unwrap();
+        assert_eq!(at, until);
+        out.clear();
+        course.put_heartbeat_between(&mut out, at as u64);
+        assert!(out.is_empty());
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_said() {
     let mut course = Course::new(asked(false), Filter::Nothing(None), 99);
