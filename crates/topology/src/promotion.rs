@@ -12,6 +12,7 @@
 //! | which replica takes the role | `candidate` |
 //! | may something that was acknowledged be lost | `proof` |
 //! | what a server has that no other has | `errant` |
+//! | what a server wrote, lacks, and others have | `tail` |
 //! | what would go wrong, before anything is done | `check` |
 //! | is a primary lost, and may a proxy act by itself | `detect` |
 //! | has it started again, or has somebody closed it | `again` |
@@ -37,18 +38,19 @@ mod proof;
 mod relay;
 mod standing;
 mod step;
+mod tail;
 
 pub use admit::Admission;
 pub use again::{Runs, may_reopen};
 pub use candidate::{Choice, choose, choose_next, unfit};
 pub use check::{Check, Verdict as CheckVerdict, checks};
 pub use detect::{Alert, Detection, Loss};
-pub use errant::{Errant, errant};
+pub use errant::{Errant, errant, refused};
 pub use journal::BadJournal;
 pub use known::Known;
 pub use next::{Next, Waiting, next};
 pub use plan::{Limits, Move, OnLoss, Part, Plan, Wanted};
 pub use proof::{Calm, Proof, prove};
 pub use relay::{Relay, RelayId, RelayStanding, identity_of};
-pub use standing::{AsSource, Events, Guard, SemiSync, Server, Source, Standing};
+pub use standing::{AsSource, Events, Guard, SemiSync, Server, Source, Standing, StartsReadOnly};
 pub use step::Step;

@@ -197,11 +197,12 @@ fn unproved(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Option<Findi
             format!("{name} is {point}"),
             format!("SET GLOBAL {name} = AFTER_SYNC on all servers, and in their option files"),
         )
-    } else if wait_ms <= failover.detect_ms {
-        let (name, detect_ms) = (named(SEMI_SYNC_TIMEOUT), failover.detect_ms);
+    } else if wait_ms <= lost_after_ms(facts, server, failover.detect_ms) {
+        let (name, after_ms) = (named(SEMI_SYNC_TIMEOUT), lost_after_ms(facts, server, failover.detect_ms));
         (
             format!(
-                "the primary waits {wait_ms} ms for a replica, and is taken for lost after detect_ms = {detect_ms}"
+                "the primary waits {wait_ms} ms for a replica, and it takes up to {after_ms} ms until it is taken for lost (detect_ms, \
+                 [monitor] timeout_ms and, with [lease], ttl_s)"
             ),
             format!("SET GLOBAL {name} = 86400000 on all servers, and in their option files"),
         )
@@ -218,6 +219,14 @@ fn unproved(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Option<Findi
             "{fix}; or [cluster.failover] on_loss = \"proceed\", if lost commits are better than no primary"
         ),
     })
+}
+
+/// So long it takes at most until a lost primary is known to be lost: another proxy acts only when the store has given up the one that has
+/// died with the primary. `SWITCHOVER CHECK` counts the same (`Driver::check` in `monitor`).
+fn lost_after_ms(facts: &Facts<'_>, server: &Server, detect_ms: u64) -> u64 {
+    let lease = &facts.config.lease;
+    let others_ms = if lease.store.is_some() { lease.ttl.as_millis() as u64 } else { 0 };
+    detect_ms + facts.cluster(server).monitor.timeout_ms + others_ms
 }
 
 fn log(facts: &Facts<'_>, server: &Server, answer: &Answer, has_replicas: bool) -> Option<Finding> {

@@ -608,6 +608,7 @@ fn a_failover_that_can_never_be_proved_is_found() {
         set(facts, 0, "rpl_semi_sync_source_enabled", "ON");
         (1..3).for_each(|at| set(facts, at, "rpl_semi_sync_replica_enabled", "ON"));
         set(facts, 0, "rpl_semi_sync_source_wait_point", "AFTER_SYNC");
+        set(facts, 0, "rpl_semi_sync_source_timeout", "10001");
     };
     let refuse = failing_over("refuse");
     let found = found_in(&refuse, |_| {});
@@ -625,6 +626,14 @@ fn a_failover_that_can_never_be_proved_is_found() {
         is_on(facts);
         set(facts, 0, "rpl_semi_sync_source_timeout", "3000");
     };
+    // Three seconds for the proxy to miss it, one for its last question, and six until the store gives another proxy the right to act.
+    let until_another_acts = |facts: &mut Facts<'_>| {
+        is_on(facts);
+        set(facts, 0, "rpl_semi_sync_source_timeout", "10000");
+    };
+    let found = found_in(&refuse, until_another_acts);
+    assert_eq!(names(&found), ["failover_unproved backend db1"]);
+    assert!(found[0].found.contains("up to 10000 ms"), "{}", found[0].found);
     let both = ["failover_unproved backend db1", "semi_sync_timeout backend db1"];
     assert_eq!(names(&found_in(&refuse, short)), both);
     // Without the plugin there is no variable.

@@ -319,7 +319,7 @@ impl Driver {
         if plan.is_opening && plan.to.is_some() && self.agreed_primary() == plan.to {
             self.watched = plan.to;
         }
-        let told = self.end(&plan, &ended, number);
+        let told = self.end(&plan, &ended, (servers, &set.account.user, number));
         // It is done, whatever the program says of it.
         drop(self.hook(Moment::After, &plan, (&set, began)).await);
         told

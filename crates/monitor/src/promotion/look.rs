@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_topology::promotion::{AsSource, Events, Guard, SemiSync, Source, Standing};
+use delphinus_topology::promotion::{AsSource, Events, Guard, SemiSync, Source, Standing, StartsReadOnly};
 use delphinus_topology::{Flavor, Identity, Receiver, ServerFacts};
 use delphinus_wire::error_code;
 use delphinus_wire::gtid::{GtidSet, GtidState};
@@ -161,7 +161,7 @@ fn standing(row: &Row, product: Product) -> Result<Standing, ProbeError> {
         group: None,
         followers: None,
         missing_rights: Arc::default(),
-        starts_read_only: true,
+        starts_read_only: StartsReadOnly::default(),
         uptime: Duration::ZERO,
     })
 }
@@ -291,7 +291,10 @@ const RIGHTS_MARIADB: [&[&str]; 9] = [
 ];
 
 /// Rights that the account has not, and whether the server is read-only after a restart.
-pub(super) async fn more(open: &mut Open, is_group: bool) -> Result<(Vec<&'static str>, bool), ProbeError> {
+pub(super) async fn more(
+    open: &mut Open,
+    is_group: bool,
+) -> Result<(Vec<&'static str>, StartsReadOnly), ProbeError> {
     let rows = query::query(&mut open.connection, "SHOW GRANTS", 1000).await?;
     let all = |row: &Row| text(row, 0).to_uppercase();
     let global: Vec<_> = rows.iter().map(all).filter(|grant| grant.contains(" ON *.* TO ")).collect();
@@ -310,19 +313,84 @@ pub(super) async fn more(open: &mut Open, is_group: bool) -> Result<(Vec<&'stati
     Ok((missing, starts_read_only(open).await?))
 }
 
-/// What is not known is no reason to warn: a variable that was set since the start hides its option file.
-async fn starts_read_only(open: &mut Open) -> Result<bool, ProbeError> {
-    let sql = if open.product.is_mariadb() {
-        "SELECT GLOBAL_VALUE_ORIGIN IN ('CONFIG', 'COMMAND-LINE') OR GLOBAL_VALUE_PATH IS NOT NULL OR GLOBAL_VALUE = 'ON' \
-         FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME = 'READ_ONLY'"
+/// Where its `read_only` comes from. What cannot be asked is not known.
+async fn starts_read_only(open: &mut Open) -> Result<StartsReadOnly, ProbeError> {
+    let is_mariadb = open.product.is_mariadb();
+    let sql = if is_mariadb {
+        "SELECT GLOBAL_VALUE_ORIGIN, GLOBAL_VALUE, NULL FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME = 'READ_ONLY'"
     } else {
-        "SELECT EXISTS (SELECT 1 FROM performance_schema.persisted_variables WHERE VARIABLE_NAME = 'read_only' \
-           AND VARIABLE_VALUE = 'ON') OR EXISTS (SELECT 1 FROM performance_schema.variables_info WHERE \
-           VARIABLE_NAME IN ('read_only', 'super_read_only') AND VARIABLE_PATH <> '')"
+        "SELECT i.VARIABLE_SOURCE, v.VARIABLE_VALUE, p.VARIABLE_VALUE FROM performance_schema.variables_info i \
+         JOIN performance_schema.global_variables v ON v.VARIABLE_NAME = i.VARIABLE_NAME \
+         LEFT JOIN performance_schema.persisted_variables p ON p.VARIABLE_NAME = i.VARIABLE_NAME \
+         WHERE i.VARIABLE_NAME IN ('read_only', 'super_read_only')"
     };
-    match query::query(&mut open.connection, sql, 1).await {
-        Ok(rows) => Ok(rows.first().is_none_or(|row| text(row, 0) == "1")),
-        Err(ProbeError::Answer(_)) => Ok(true),
+    match query::query(&mut open.connection, sql, 2).await {
+        Ok(rows) => Ok(start(&rows.iter().map(at_start).collect::<Vec<_>>())),
+        Err(ProbeError::Answer(_)) => Ok(StartsReadOnly::Unknown),
         Err(error) => Err(error),
+    }
+}
+
+/// One variable: its origin, its value, and what is persisted of it. Its value counts only if it is still the one of the start.
+fn at_start(row: &Row) -> StartsReadOnly {
+    let known = |value: &str| match value {
+        "ON" | "1" => StartsReadOnly::Yes,
+        "OFF" | "0" => StartsReadOnly::No,
+        // Newer servers of MariaDB know more than one way to be read-only.
+        _ => StartsReadOnly::Unknown,
+    };
+    if row.get(2).is_some_and(Option::is_some) {
+        return known(&text(row, 2));
+    }
+    match &*text(row, 0) {
+        // MySQL has it from a file of these kinds, MariaDB calls them all by one name.
+        "CONFIG" | "GLOBAL" | "SERVER" | "EXPLICIT" | "EXTRA" | "USER" | "LOGIN" | "COMMAND-LINE"
+        | "COMMAND_LINE" => known(&text(row, 1)),
+        "COMPILE-TIME" | "COMPILED" => StartsReadOnly::No,
+        _ => StartsReadOnly::Unknown,
+    }
+}
+
+/// MySQL has two variables, and one that is ON is enough: `super_read_only` sets the other one.
+fn start(all: &[StartsReadOnly]) -> StartsReadOnly {
+    let has = |one| all.contains(&one);
+    match (has(StartsReadOnly::Yes), has(StartsReadOnly::No) && !has(StartsReadOnly::Unknown)) {
+        (true, _) => StartsReadOnly::Yes,
+        (false, true) => StartsReadOnly::No,
+        (false, false) => StartsReadOnly::Unknown,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// One that says little.
+    pub(in super::super) fn standing(flavor: Flavor) -> Standing {
+        let row: Row = vec![None; 12];
+        super::standing(&row, Product { flavor, version: 100_000 }).unwrap()
+    }
+
+    #[test]
+    fn a_server_starts_read_only_by_its_file_alone() {
+        let start = |rows: &[[&str; 3]]| {
+            let field = |text: &&str| (!text.is_empty()).then(|| text.as_bytes().to_vec());
+            let row = |row: &[&str; 3]| row.iter().map(field).collect::<Row>();
+            super::start(&rows.iter().map(|one| at_start(&row(one))).collect::<Vec<_>>())
+        };
+        // MariaDB.
+        assert_eq!(start(&[["CONFIG", "ON", ""]]), StartsReadOnly::Yes);
+        assert_eq!(start(&[["COMMAND-LINE", "ON", ""]]), StartsReadOnly::Yes);
+        assert_eq!(start(&[["CONFIG", "OFF", ""]]), StartsReadOnly::No);
+        assert_eq!(start(&[["COMPILE-TIME", "OFF", ""]]), StartsReadOnly::No);
+        assert_eq!(start(&[["SQL", "ON", ""]]), StartsReadOnly::Unknown);
+        // MySQL.
+        let compiled = ["COMPILED", "OFF", ""];
+        assert_eq!(start(&[["GLOBAL", "ON", ""], compiled]), StartsReadOnly::Yes);
+        assert_eq!(start(&[["EXPLICIT", "OFF", ""], compiled]), StartsReadOnly::No);
+        assert_eq!(start(&[["DYNAMIC", "OFF", "ON"], ["DYNAMIC", "OFF", "ON"]]), StartsReadOnly::Yes);
+        assert_eq!(start(&[["PERSISTED", "OFF", "OFF"], compiled]), StartsReadOnly::No);
+        assert_eq!(start(&[["DYNAMIC", "ON", ""], compiled]), StartsReadOnly::Unknown);
+        assert_eq!(start(&[]), StartsReadOnly::Unknown);
     }
 }

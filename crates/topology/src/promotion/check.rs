@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::candidate::{stands, unfit};
 use super::proof::ENDLESS;
 use super::relay::Relay;
-use super::standing::{AsSource, Guard, Server, Source, Standing};
+use super::standing::{AsSource, Guard, Server, Source, Standing, StartsReadOnly};
 use crate::backend::BackendId;
 
 /// One look.
@@ -130,18 +130,21 @@ fn look_at(looks: &mut Looks, server: &Server) {
         },
     );
     if standing.group.is_none() {
-        looks.add(
-            "starts read-only",
-            Some(server.id),
-            if standing.starts_read_only {
-                Ok("after a restart it takes no writes".to_owned())
-            } else {
-                Err(warn(
-                    "after a restart it takes writes, also when another one is the primary by then",
-                    "write read_only = ON into its option file (MySQL: super_read_only = ON, too)",
-                ))
-            },
-        );
+        looks.add("starts read-only", Some(server.id), starts_read_only(standing.starts_read_only));
+    }
+}
+
+fn starts_read_only(known: StartsReadOnly) -> Result<String, Bad> {
+    match known {
+        StartsReadOnly::Yes => Ok("after a restart it takes no writes".to_owned()),
+        StartsReadOnly::No => Err(warn(
+            "after a restart it takes writes, also when another one is the primary by then",
+            "write read_only = ON into its option file (MySQL: super_read_only = ON, too)",
+        )),
+        StartsReadOnly::Unknown => Err(warn(
+            "it is not known whether it takes writes after a restart: read_only was set since its start, which hides its option file",
+            "see that read_only = ON is in its option file (MySQL: super_read_only = ON, too)",
+        )),
     }
 }
 
@@ -326,6 +329,19 @@ mod tests {
         change(&mut servers[1], "one", "db0");
         assert_eq!(found(&servers, "channels").len(), 1);
         assert_eq!(found(&servers, "candidate")[0].0, Verdict::Fail);
+    }
+
+    #[test]
+    fn a_server_whose_option_file_is_hidden_is_no_one_that_starts_read_only() {
+        let mut servers: Vec<_> = (0..2).map(|id| server(id, 5, 5)).collect();
+        let mut says = |known| {
+            servers[1].seen.as_mut().unwrap().starts_read_only = known;
+            found(&servers, "starts read-only").pop()
+        };
+        assert_eq!(says(StartsReadOnly::Yes), None);
+        let (verdict, text) = says(StartsReadOnly::Unknown).unwrap();
+        assert!(verdict == Verdict::Warn && text.contains("not known"), "{text}");
+        assert!(says(StartsReadOnly::No).unwrap().1.contains("after a restart it takes writes"));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use delphinus_wire::gtid::GtidSet;
 
 use super::standing::Standing;
+use super::tail::lacks;
+use crate::facts::Flavor;
 use crate::identity::Identity;
 
 /// Transactions of a server's own.
@@ -20,6 +22,24 @@ pub fn errant(own: &Standing, primary: &Standing) -> Option<Errant> {
 /// The same of a replica that follows `primary`, which writes: what that has written since it was asked does not count.
 pub(super) fn errant_of_replica(own: &Standing, primary: &Standing) -> Option<Errant> {
     find(own, primary, Some(&primary.identity))
+}
+
+/// Why `own` must not follow `primary` by itself. `by_relays`: relays acknowledge in the place of replicas.
+pub fn refused(own: &Standing, primary: &Standing, by_relays: bool) -> Option<String> {
+    if let Some(found) = errant(own, primary) {
+        return Some(format!("it has transactions of its own: {}", found.text));
+    }
+    let lost = lacks(own, primary).filter(|_| !takes_its_own(own, primary, by_relays))?;
+    Some(format!(
+        "it has started again without transactions that it wrote before: {lost}. A server does not take its own transactions \
+         from another one, so that it would never have them: build it anew, then REJOIN it"
+    ))
+}
+
+/// A replica passes over what has its own `server_id`, but for a `MariaDB` that acknowledges (`MDEV-21117`).
+fn takes_its_own(own: &Standing, primary: &Standing, by_relays: bool) -> bool {
+    let acknowledges = own.semi_sync.acknowledges || !by_relays && primary.semi_sync.source.is_some();
+    own.flavor == Flavor::MariaDb && own.version >= 100_602 && acknowledges
 }
 
 fn find(own: &Standing, primary: &Standing, writer: Option<&Identity>) -> Option<Errant> {
@@ -47,5 +67,27 @@ fn find(own: &Standing, primary: &Standing, writer: Option<&Identity>) -> Option
             }
             (own, known) => (!known.contains(own)).then(|| Errant { text: own.to_string() }),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::promotion::candidate::tests::server;
+    use crate::promotion::standing::AsSource;
+
+    #[test]
+    fn a_server_that_would_pass_over_its_own_transactions_does_not_follow() {
+        let (mut old, mut new) = (server(0, 5, 5).seen.unwrap(), server(1, 7, 7).seen.unwrap());
+        assert!(refused(&old, &new, false).unwrap().contains("build it anew"));
+        assert!(refused(&new, &old, false).unwrap().starts_with("it has transactions of its own: "));
+        assert_eq!(refused(&old, &server(1, 5, 5).seen.unwrap(), false), None);
+        // A MariaDB that acknowledges takes them.
+        (old.flavor, old.version) = (Flavor::MariaDb, 101_100);
+        assert!(refused(&old, &new, false).is_some());
+        let source = AsSource { count: 1, timeout: std::time::Duration::from_secs(9), is_lossless: true };
+        new.semi_sync.source = Some(source);
+        assert_eq!(refused(&old, &new, false), None);
+        assert!(refused(&old, &new, true).is_some(), "relays acknowledge in its place");
     }
 }

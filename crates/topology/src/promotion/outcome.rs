@@ -65,10 +65,12 @@ impl Plan {
     }
 
     /// True if it has to come to its end, whoever acts then: it has begun to open the new primary, or to put all back, so that perhaps no
-    /// server is open and nobody else opens one. A group sees to it itself.
+    /// server is open and nobody else opens one. A group sees to it itself. One that was to open a primary again that has lost the end of
+    /// its log has come to its end: another one takes that one's place.
     pub fn is_unfinished(&self) -> bool {
         let moves = matches!(self.kind, Move::Switchover | Move::Failover);
-        moves && !self.is_group && (self.is_opening || self.undoing.is_some())
+        let is_undone = self.undoing.is_some() && self.proof.lost_tail().is_none();
+        moves && !self.is_group && (self.is_opening || is_undone)
     }
 
     /// Who takes writes and has no part in this move: an earlier actor has left a plan of which nothing is true any more. A group has

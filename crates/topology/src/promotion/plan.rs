@@ -266,6 +266,14 @@ impl Plan {
         self.old = known;
     }
 
+    /// Keeps what the lost primary has, which answers again and is closed. One without the end of its log does not tell what was
+    /// acknowledged.
+    pub(super) fn freeze(&mut self, from: &Server, servers: &[Server]) {
+        self.proof.note_lost_tail(from, (servers, &self.relays));
+        let own = from.standing().filter(|_| self.proof.lost_tail().is_none());
+        self.frozen = own.map(|own| own.executed.clone());
+    }
+
     /// Which events run on the new primary, and whether that has to be told to it.
     pub(super) fn enable_events(&self, aim: &Server) -> Option<Step> {
         let own = &aim.standing()?.events;

@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use self::kept::Kept;
 use self::relayed::Relayed;
 use super::relay::{Relay, identity_of};
-use super::standing::{AsSource, SemiSync, Server, Source};
+use super::standing::{AsSource, Guard, SemiSync, Server, Source};
+use super::tail::lost_tail;
 use crate::backend::BackendId;
 use crate::replication::Receiver;
 
@@ -80,12 +81,19 @@ pub struct Proof {
     pub why_not: Option<Arc<str>>,
     /// What the primary said last, and when.
     last: Option<(Instant, SemiSync)>,
+    /// What the primary, which has started again, lacks of its own, and who has it. Kept when that one does not answer any more.
+    lost: Option<Arc<str>>,
 }
 
 impl Proof {
     /// Takes in what the primary said at `at`, with the replicas that follow it, and the relays.
     pub fn watch(&mut self, primary: &Server, (servers, relays): (&[Server], &[Relay]), at: Instant) {
+        self.note_lost_tail(primary, (servers, relays));
         let Some(standing) = primary.standing() else { return };
+        if self.lost.is_some() {
+            // What was seen before it ended says who has the rest. What it says now is of another process.
+            return;
+        }
         let now = &standing.semi_sync;
         self.identity = Some(identity_of(&standing.identity));
         self.relayed.watch(standing, relays);
@@ -140,6 +148,23 @@ impl Proof {
     pub fn note(&mut self, from: &Server, (servers, relays): (&[Server], &[Relay])) {
         servers.iter().filter(|server| server.points_to(from)).for_each(|server| self.kept.note(server));
         self.relayed.note(relays);
+    }
+
+    /// Looks whether the primary has started again without the end of its log. One that somebody has opened counts as it is.
+    pub(super) fn note_lost_tail(&mut self, primary: &Server, (servers, relays): (&[Server], &[Relay])) {
+        let Some(standing) = primary.standing() else { return };
+        if standing.guard == Guard::Open {
+            self.lost = None;
+        } else if let Some(found) = lost_tail(primary, (servers, relays)) {
+            self.lost = Some(found.into());
+        } else if servers.iter().all(|server| server.seen.is_ok()) {
+            self.lost = None;
+        }
+    }
+
+    /// Why the primary, which has started again, may not take writes: it lacks what it wrote before, and another server has it.
+    pub fn lost_tail(&self) -> Option<&str> {
+        self.lost.as_deref()
     }
 
     /// One that has not been asked since may acknowledge, too.
@@ -301,7 +326,7 @@ pub(super) fn is_still_shut(
 
 /// The same for an actor that has not seen the primary: it goes on with what an earlier one has proved, and does not know how many have to
 /// be shut. So all have to be, and none has what the new primary has not.
-fn are_all_shut(
+pub(super) fn are_all_shut(
     (from, to, old): (&Server, &Server, Option<&str>),
     (servers, relays): (&[Server], &[Relay]),
 ) -> Result<(), String> {

@@ -58,7 +58,6 @@ impl Server {
 
 /// What a server said.
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts that a server tells")]
 pub struct Standing {
     /// Its family.
     pub flavor: Flavor,
@@ -92,8 +91,20 @@ pub struct Standing {
     pub followers: Option<Arc<[u32]>>,
     /// Rights that the account of the failover wants there.
     pub missing_rights: Arc<[&'static str]>,
-    /// After a restart it takes no writes: `read_only` is in its option file, or persisted.
-    pub starts_read_only: bool,
+    /// Whether it takes writes after a restart.
+    pub starts_read_only: StartsReadOnly,
+}
+
+/// Whether a server is read-only after a restart: by its option file, or by what is persisted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StartsReadOnly {
+    /// It is.
+    Yes,
+    /// It takes writes.
+    No,
+    /// It does not tell: somebody has set `read_only` since its start, which hides the option file.
+    #[default]
+    Unknown,
 }
 
 /// Who may write.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
     Admission, Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Relay, Runs, Server as Seen,
-    Standing, Step, Wanted, errant, next,
+    Standing, Step, Wanted, next, refused,
 };
 
 use crate::fault::Fault;
@@ -381,7 +381,7 @@ impl Actor {
             return;
         }
         if primary.is_open() {
-            self.rejoin(servers, primary);
+            self.rejoin(servers, primary, !relays.is_empty());
             self.take_up(world, primary, (servers, &relays), now);
             return;
         }
@@ -390,7 +390,9 @@ impl Actor {
         if world.now < self.again {
             return;
         }
-        if loss == Loss::Certain {
+        let is_back =
+            open.is_empty() && self.runs.has_started_again(primary, self.agreed == self.watched, at);
+        if loss == Loss::Certain || is_back && self.proof.lost_tail().is_some() {
             let mut plan = Plan::new(kind, self.watched, Self::wanted(world), limits());
             plan.proof = self.proof.clone();
             if world.fault == Some(Fault::LossIsNoMatter) {
@@ -404,7 +406,7 @@ impl Actor {
                 )
             });
             self.begin(plan);
-        } else if open.is_empty() && self.runs.has_started_again(primary, self.agreed == self.watched, at) {
+        } else if is_back {
             self.plan = Some(self.reopening());
         }
     }
@@ -436,11 +438,11 @@ impl Actor {
         }
     }
 
-    fn rejoin(&mut self, servers: &[Seen], primary: &Seen) {
+    fn rejoin(&mut self, servers: &[Seen], primary: &Seen, by_relays: bool) {
         let Some(known) = primary.standing() else { return };
         let is_back = |server: &&Seen| {
             let Some(own) = server.standing() else { return false };
-            let may = errant(own, known).is_none() || server.is_open();
+            let may = refused(own, known, by_relays).is_none() || server.is_open();
             server.id != primary.id && !server.points_to(primary) && may
         };
         if let Some(old) = servers.iter().find(is_back) {

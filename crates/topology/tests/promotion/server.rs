@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_topology::promotion::{AsSource, Events, Guard, SemiSync, Source, Standing};
+use delphinus_topology::promotion::{AsSource, Events, Guard, SemiSync, Source, Standing, StartsReadOnly};
 use delphinus_topology::{Flavor, Identity, Receiver};
 use delphinus_wire::gtid::GtidSet;
 
@@ -117,7 +117,7 @@ impl Server {
             group: None,
             followers: None,
             missing_rights: Arc::default(),
-            starts_read_only: true,
+            starts_read_only: StartsReadOnly::Yes,
             uptime: Duration::from_secs(self.ran / 1_000),
         }
     }

@@ -19,11 +19,30 @@ const ROLES: &str = "roles";
 pub(super) struct Agreed {
     text: Option<String>,
     known: Known,
+    /// In which life of the right to act this process has written it last.
+    own: Option<u64>,
+}
+
+impl Agreed {
+    /// True if this process, which has the right to act, has written it in this life of that right: nobody else writes meanwhile, so that
+    /// another text that the store shows is an older one.
+    fn is_newest(&self, epoch: Option<u64>) -> bool {
+        self.own.is_some() && self.own == epoch
+    }
+
+    /// Those that were replaced and have not come back, by their ids.
+    fn replaced(&self, id: impl Fn(&str) -> Option<BackendId>) -> Vec<BackendId> {
+        let names = self.known.replaced.iter().filter(|name| Some(*name) != self.known.primary.as_ref());
+        names.filter_map(|name| id(name)).collect()
+    }
 }
 
 impl Driver {
     /// Reads what has changed, and has the monitor follow it.
     pub(super) async fn learn_what_is_agreed(&mut self) {
+        if self.agreed.is_newest(self.epoch_now()) {
+            return;
+        }
         let Ok(text) = self.parts.leave.get(ROLES).await else { return };
         if text == self.agreed.text {
             return;
@@ -34,19 +53,17 @@ impl Driver {
     }
 
     async fn take_in(&mut self, text: Option<String>, known: Known) {
-        let before = std::mem::replace(&mut self.agreed, Agreed { text, known: known.clone() }).known;
+        self.agreed.text = text;
+        let before = std::mem::replace(&mut self.agreed.known, known.clone());
         let by = known.primary.as_deref();
         for name in before.replaced.iter().filter(|name| !known.replaced.contains(name)) {
             self.say_replaced(name, None).await;
         }
         for name in known.replaced.iter().filter(|name| Some(name.as_str()) != by) {
             self.say_replaced(name, by).await;
-            if let Some(id) = self.id(name)
-                && !self.replaced.contains(&id)
-            {
-                self.replaced.push(id);
-            }
         }
+        // Who has come back is none of them any more: the proxy would close it, and have it follow, when somebody else uses it.
+        self.replaced = self.agreed.replaced(|name| self.id(name));
         if before.failover_at != known.failover_at {
             match known.failover_at {
                 // Clocks that differ make it later or earlier by that, and never later than now.
@@ -127,12 +144,22 @@ impl Driver {
         if self.agreed.text.as_deref() == Some(&*text) {
             return true;
         }
+        let epoch = self.epoch_now();
+        // Where the answer is lost the store says what has become of it.
+        self.agreed.own = None;
         let done = self.parts.leave.put(ROLES, Some(&text)).await;
         match &done {
-            Ok(()) => self.take_in(Some(text), known).await,
+            Ok(()) => {
+                self.agreed.own = epoch.filter(|epoch| self.epoch_now() == Some(*epoch));
+                self.take_in(Some(text), known).await;
+            }
             Err(error) => warn!(error, "who has the primary's role cannot be written into the lease store"),
         }
         done.is_ok()
+    }
+
+    fn epoch_now(&self) -> Option<u64> {
+        self.parts.leave.permit().ok().map(|permit| permit.epoch)
     }
 
     fn id(&self, name: &str) -> Option<BackendId> {
@@ -141,5 +168,35 @@ impl Driver {
 
     fn name(&self, id: BackendId) -> Option<String> {
         Some(self.reader.load().backend(id)?.name.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> Option<BackendId> {
+        name.strip_prefix("db").and_then(|number| number.parse().ok()).map(BackendId)
+    }
+
+    #[test]
+    fn a_server_that_has_come_back_is_replaced_no_more() {
+        let known = Known::default().promoted("db2", Some("db1")).promoted("db3", Some("db2"));
+        let mut agreed = Agreed { known, ..Agreed::default() };
+        assert_eq!(agreed.replaced(id), [BackendId(1), BackendId(2)]);
+        agreed.known = agreed.known.returned("db1");
+        assert_eq!(agreed.replaced(id), [BackendId(2)]);
+        agreed.known = agreed.known.returned("db2");
+        assert!(agreed.replaced(id).is_empty());
+    }
+
+    #[test]
+    fn what_this_process_has_written_is_newer_than_what_the_store_shows() {
+        let mut agreed = Agreed::default();
+        assert!(!agreed.is_newest(None) && !agreed.is_newest(Some(3)));
+        agreed.own = Some(3);
+        assert!(agreed.is_newest(Some(3)));
+        // Another one may have acted since.
+        assert!(!agreed.is_newest(Some(4)) && !agreed.is_newest(None));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, Server, Wanted, errant, may_reopen,
+    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, Server, Standing, Wanted, may_reopen, refused,
 };
 use tracing::{error, info, warn};
 
@@ -57,7 +57,9 @@ impl Driver {
         self.alert.clear();
         // It answers, and is to have the role again.
         if wanted.to == Some(from) && primary.seen.is_ok() {
-            let plan = self.reopening(from, set.limits);
+            let mut plan = self.reopening(from, set.limits);
+            // What the configuration says is of a failover. To open one that has lost something is an operator's own word.
+            plan.wanted.on_loss = on_loss.unwrap_or_default();
             return self.drive(plan, &servers, (set, by)).await;
         }
         let mut plan = Plan::new(Move::Failover, from, wanted, set.limits);
@@ -209,9 +211,13 @@ impl Driver {
         let is_agreed = self.agreed_primary() == Some(watched);
         // One that was replaced, and has not been reached since, may take writes where nobody is let in.
         let counts = |one: &Server| one.is_open() && !self.replaced.contains(&one.id);
-        if !servers.iter().any(counts) && self.runs.has_started_again(server, is_agreed, rt::now()) {
+        let is_back =
+            !servers.iter().any(counts) && self.runs.has_started_again(server, is_agreed, rt::now());
+        if is_back && self.proof.lost_tail().is_none() {
             return self.parts.leave.permit().is_ok().then_some(Due::Reopen(watched));
         }
+        // Without the end of its log it is as lost as one that does not answer.
+        let loss = if is_back { Loss::Certain } else { loss };
         let told = match loss {
             Loss::None => None,
             Loss::Doubted(why) => Some(format!("not replaced: {why}")),
@@ -227,7 +233,8 @@ impl Driver {
         };
         if told != self.told {
             if let Some(why) = &told {
-                warn!(backend = &*server.name, why, "the primary does not answer");
+                let what = self.proof.lost_tail().unwrap_or("the primary does not answer");
+                warn!(backend = &*server.name, why, "{what}");
             } else {
                 info!(backend = &*server.name, "the primary answers");
             }
@@ -246,7 +253,7 @@ impl Driver {
             let is_back = |server: &&Server| {
                 let Some(standing) = server.standing() else { return false };
                 let is_due = server.id == old.id || server.points_to(old);
-                let found = errant(standing, own).map(|found| Arc::from(found.text));
+                let found = self.refusal(standing, own);
                 let is_refused = |(id, text): &(BackendId, Arc<str>)| {
                     *id == server.id && found.as_ref() == Some(text) && !server.is_open()
                 };
@@ -257,6 +264,12 @@ impl Driver {
             };
             servers.iter().find(is_back).map(|_| Due::Rejoin { from: old.id, to: primary.id })
         })
+    }
+
+    /// Why a server must not follow the primary.
+    fn refusal(&self, own: &Standing, primary: &Standing) -> Option<Arc<str>> {
+        let by_relays = self.parts.settings.borrow().as_ref().is_some_and(|set| !set.relays.is_empty());
+        refused(own, primary, by_relays).map(Arc::from)
     }
 
     /// Does what the proxy does without an operator's word.
@@ -329,10 +342,12 @@ impl Driver {
         let (Ok(old), Ok(primary)) = (find(&servers, from), find(&servers, to)) else { return };
         let Some(own) = primary.standing() else { return };
         for server in &servers {
-            let Some(found) = server.standing().and_then(|standing| errant(standing, own)) else { continue };
+            let Some(why) = server.standing().and_then(|standing| self.refusal(standing, own)) else {
+                continue;
+            };
             if (server.id == from || server.points_to(old)) && !server.points_to(primary) {
                 self.refused.retain(|(id, _)| *id != server.id);
-                self.refused.push((server.id, found.text.into()));
+                self.refused.push((server.id, why));
             }
         }
         if old.points_to(primary) {

@@ -50,13 +50,21 @@ impl Driver {
     }
 
     /// Writes the end of the time line.
-    pub(super) fn end(&self, plan: &Plan, ended: &Result<(), String>, number: u64) -> Result<Told, String> {
+    pub(super) fn end(
+        &self,
+        plan: &Plan,
+        ended: &Result<(), String>,
+        (servers, user, number): (&[Server], &str, u64),
+    ) -> Result<Told, String> {
         let mut story = self.story.borrow_mut();
         let gone = || "there is no such move".to_owned();
-        let told = story.last().ok_or_else(gone)?;
         let (state, reason) = match (ended, &plan.undoing) {
             (Ok(()), None) if plan.kind == Move::Rejoin && !plan.left_out.is_empty() => {
-                ("refused", Some(rejoin::advice(&told.lines)))
+                // Not what the time line has of it: that is cut.
+                let refused = plan.left_out.last();
+                let server = refused.and_then(|(id, _)| servers.iter().find(|server| server.id == *id));
+                let why = refused.map_or("", |(_, why)| why);
+                ("refused", Some(rejoin::advice(server, why, user)))
             }
             (Ok(()), None) => ("done", None),
             (Ok(()), Some(why)) => ("undone", Some(why.to_string())),

@@ -8,7 +8,7 @@ use delphinus_wire::gtid::GtidSet;
 use super::*;
 use crate::identity::Identity;
 use crate::promotion::relay::{RelayId, RelayStanding};
-use crate::promotion::standing::{Events, SemiSync};
+use crate::promotion::standing::{Events, SemiSync, StartsReadOnly};
 
 const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
 
@@ -44,7 +44,7 @@ pub(in crate::promotion) fn server(id: u16, executed: u64, received: u64) -> Ser
         group: None,
         followers: None,
         missing_rights: Arc::default(),
-        starts_read_only: true,
+        starts_read_only: StartsReadOnly::Yes,
         uptime: Duration::from_secs(1_000),
     };
     Server { id: BackendId(id), name: name.clone(), host: name, port: 3306, seen: Ok(standing) }

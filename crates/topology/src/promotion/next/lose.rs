@@ -5,8 +5,10 @@ use std::time::Instant;
 
 use super::relays::{cut, is_proved, stands, turn};
 use super::{Next, Waiting, find, undo};
+use crate::backend::BackendId;
 use crate::promotion::candidate::choose;
 use crate::promotion::plan::{OnLoss, Plan};
+use crate::promotion::proof::are_all_shut;
 use crate::promotion::standing::{Guard, Server};
 use crate::promotion::step::Step;
 use crate::replication::Receiver;
@@ -17,7 +19,7 @@ pub(super) fn lose(plan: &mut Plan, servers: &[Server], now: Instant) -> Option<
     plan.note_events(from);
     plan.proof.note(from, (servers, &plan.relays));
     plan.learn_how_it_waited(servers);
-    if let Some(steps) = shut(plan, from) {
+    if let Some(steps) = shut(plan, servers, from) {
         return Some(Next::Do(steps));
     }
     // Before a candidate is chosen: what is acknowledged after that would be lost.
@@ -36,8 +38,13 @@ pub(super) fn lose(plan: &mut Plan, servers: &[Server], now: Instant) -> Option<
         }
         Err(why) => return Some(undo(plan, servers, now, why)),
     };
-    // One that answers, and is closed, has told what it has.
-    let is_proved = if plan.frozen.is_some() { Ok(()) } else { is_proved(plan, from, servers, now) };
+    // One that answers, is closed, and has lost nothing has told what it has.
+    let is_proved = if plan.frozen.is_some() {
+        Ok(())
+    } else {
+        is_proved(plan, from, servers, now)
+            .or_else(|why| all_tell(plan, servers, (from, choice.to)).ok_or(why))
+    };
     // Where relays alone acknowledge, what a replica has beyond them was acknowledged to no client.
     let lost = is_proved.err().or(choice.lost.filter(|_| plan.fence.is_none()));
     match (lost, plan.wanted.on_loss) {
@@ -58,8 +65,15 @@ fn all_answer(servers: &[Server], from: &Server) -> bool {
     servers.iter().all(|server| server.id == from.id || server.seen.is_ok())
 }
 
-/// It answers again: what it has is known as soon as nobody writes there any more.
-fn shut(plan: &mut Plan, from: &Server) -> Option<Vec<Step>> {
+/// It has started again without the end of its log: what it had said before may be forgotten by now. All others have told what they
+/// have, and get nothing from it.
+pub(super) fn all_tell(plan: &Plan, servers: &[Server], (from, to): (&Server, BackendId)) -> Option<()> {
+    plan.proof.lost_tail()?;
+    are_all_shut((from, find(servers, to)?, plan.old.as_deref()), (servers, &plan.relays)).ok()
+}
+
+/// It answers again: what it has is known as soon as nobody writes there any more, unless it has lost the end of its log.
+fn shut(plan: &mut Plan, servers: &[Server], from: &Server) -> Option<Vec<Step>> {
     let standing = from.standing()?;
     if standing.guard != Guard::Closed {
         return Some(vec![Step::Close(from.id)]);
@@ -67,7 +81,7 @@ fn shut(plan: &mut Plan, from: &Server) -> Option<Vec<Step>> {
     if !plan.cleared.contains(&from.id) {
         return Some(vec![Step::EndSessions(from.id)]);
     }
-    plan.frozen = Some(standing.executed.clone());
+    plan.freeze(from, servers);
     None
 }
 
@@ -122,4 +136,88 @@ pub(super) fn receiving(servers: &[Server], from: &Server) -> Vec<Step> {
         .filter(gets)
         .map(|server| Step::StopReceiver(server.id))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::promotion::candidate::tests::server;
+    use crate::promotion::{Limits, Move, Wanted, next};
+
+    /// `db0` was the primary, has started again, and has 5 of the 7 transactions that `db1` has received.
+    fn servers() -> Vec<Server> {
+        let mut servers = vec![server(0, 5, 5), server(1, 7, 7)];
+        servers[0].seen.as_mut().unwrap().guard = Guard::Closed;
+        servers
+    }
+
+    fn begun(plan: Plan, servers: &[Server]) -> Plan {
+        let all: Vec<_> = servers.iter().map(|server| server.id).collect();
+        Plan { taken_over: all.clone(), cleared: all, held: Some(Instant::now()), ..plan }
+    }
+
+    fn failover(servers: &[Server]) -> Plan {
+        begun(Plan::new(Move::Failover, BackendId(0), Wanted::default(), Limits::default()), servers)
+    }
+
+    fn stop(server: &mut Server) {
+        server.seen.as_mut().unwrap().sources[0].receiver = Receiver::Stopped("".into());
+    }
+
+    #[test]
+    fn a_primary_that_has_lost_the_end_of_its_log_is_not_opened_again() {
+        let (mut servers, now) = (servers(), Instant::now());
+        let opened = Next::Do(vec![Step::Open(BackendId(0))]);
+        let reopening = |servers: &[Server]| begun(Plan::reopening(BackendId(0), Limits::default()), servers);
+        let mut plan = reopening(&servers);
+        let told = next(&mut plan, &servers, now);
+        let says = |told: &Next, text: &str| matches!(told, Next::Stuck(why) if why.contains(text));
+        assert!(says(&told, "db1 has: 3e11fa47-71ca-11e1-9e33-c80aa9429562:6-7"), "{told:?}");
+        assert!(says(&told, "ON_LOSS = proceed"), "{told:?}");
+        // It is known for as long as that server does not answer.
+        let seen = std::mem::replace(&mut servers[1].seen, Err("gone".into()));
+        assert!(says(&next(&mut plan, &servers, now), "db1 has"));
+        servers[1].seen = seen;
+        plan.wanted.on_loss = OnLoss::Proceed;
+        assert_eq!(next(&mut plan, &servers, now), opened);
+        servers[1] = server(1, 5, 5);
+        assert_eq!(next(&mut reopening(&servers), &servers, now), opened);
+    }
+
+    #[test]
+    fn its_place_is_taken_by_whoever_has_it_if_all_others_tell() {
+        let (mut servers, now) = (servers(), Instant::now());
+        let mut plan = failover(&servers);
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::StopReceiver(BackendId(1))]));
+        stop(&mut servers[1]);
+        let detach = Next::Do(vec![Step::Detach(BackendId(1))]);
+        assert_eq!((next(&mut plan, &servers, now), &plan.frozen), (detach, &None));
+        assert!(plan.left_out[0].1.contains("build it anew"), "{:?}", plan.left_out);
+        servers[1].seen.as_mut().unwrap().sources.clear();
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::Open(BackendId(1))]));
+        // Another one that does not answer may have more. The old primary is not opened for that.
+        servers[1] = server(1, 7, 7);
+        stop(&mut servers[1]);
+        servers.push(Server { seen: Err("gone".into()), ..server(2, 8, 8) });
+        let mut plan = failover(&servers);
+        plan.has_closed = true;
+        let told = next(&mut plan, &servers, now);
+        assert!(matches!(&told, Next::Stuck(why) if why.contains("db1 has")), "{told:?}");
+        assert!(!plan.is_unfinished(), "a new failover is tried, not this one");
+        assert!(plan.undoing.unwrap().contains("may be lost"));
+    }
+
+    #[test]
+    fn one_that_has_lost_nothing_has_told_what_it_has() {
+        let (mut servers, now) = (servers(), Instant::now());
+        servers[1] = server(1, 5, 5);
+        stop(&mut servers[1]);
+        servers.push(Server { seen: Err("gone".into()), ..server(2, 8, 8) });
+        let mut plan = failover(&servers);
+        next(&mut plan, &servers, now);
+        assert_eq!((plan.undoing, plan.to), (None, Some(BackendId(1))));
+        assert_eq!(plan.frozen, servers[0].standing().map(|own| Arc::clone(&own.executed)));
+    }
 }

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use delphinus_wire::gtid::GtidSet;
 
-use super::lose::receiving;
+use super::lose::{all_tell, receiving};
 use super::relays::{are_ready, drain, gets_it_by_relay, shut, stands, turn};
 use super::{Next, Waiting, find, undo};
 use crate::backend::BackendId;
-use crate::promotion::errant::errant;
+use crate::promotion::errant::refused;
 use crate::promotion::plan::{Move, OnLoss, Part, Plan};
 use crate::promotion::proof::is_still_shut;
 use crate::promotion::standing::{Guard, Server, Standing};
@@ -35,6 +35,9 @@ pub(super) fn promote(plan: &mut Plan, servers: &[Server], now: Instant) -> Next
     }
     if standing.guard == Guard::Open {
         return finish(plan, servers, (aim, standing), now);
+    }
+    if let Some(why) = lacks_its_own(plan, servers, aim) {
+        return Next::Stuck(why);
     }
     freeze_anew(plan, servers);
     if let Some(next) = still_lost(plan, servers, (aim, standing), now) {
@@ -68,6 +71,20 @@ fn has_two_histories(plan: &Plan, servers: &[Server]) -> Option<String> {
     ))
 }
 
+/// The primary has started again without the end of its log: clients were told of what only others have by now.
+fn lacks_its_own(plan: &mut Plan, servers: &[Server], aim: &Server) -> Option<String> {
+    if aim.id != plan.from || plan.wanted.on_loss == OnLoss::Proceed {
+        return None;
+    }
+    plan.proof.note_lost_tail(aim, (servers, &plan.relays));
+    let why = plan.proof.lost_tail()?;
+    Some(format!(
+        "{why}. It does not take writes. FAILOVER has a server take its role that has them; FAILOVER TO {} ON_LOSS = proceed opens it \
+         without them",
+        aim.name
+    ))
+}
+
 /// Somebody may have opened the old primary, and written there, after it was closed for this move: nobody has acted for a while.
 fn freeze_anew(plan: &mut Plan, servers: &[Server]) {
     if plan.kind != Move::Switchover || plan.undoing.is_some() || !plan.cleared.contains(&plan.from) {
@@ -90,10 +107,12 @@ fn still_lost(
         return None;
     }
     let from = find(servers, plan.from)?;
-    if let Some(own) = from.standing().filter(|own| own.guard == Guard::Closed) {
+    if from.standing().is_some_and(|own| own.guard == Guard::Closed) {
         // It has come back, and nobody's session is left there: what it has is known, and is fetched.
-        plan.frozen = Some(own.executed.clone());
-        return None;
+        plan.freeze(from, servers);
+        if plan.frozen.is_some() {
+            return None;
+        }
     }
     let receiving = receiving(servers, from);
     if !receiving.is_empty() {
@@ -112,7 +131,8 @@ fn still_lost(
         None if plan.fence.is_some_and(|needed| shut(plan) >= needed) => None,
         None => {
             let old = plan.old.as_deref();
-            is_still_shut(&plan.proof, (from, aim, old), (servers, &plan.relays), now).err()
+            let shut = is_still_shut(&plan.proof, (from, aim, old), (servers, &plan.relays), now);
+            shut.or_else(|why| all_tell(plan, servers, (from, aim.id)).ok_or(why)).err()
         }
     };
     why.map(|why| undo(plan, servers, now, format!("something acknowledged may be lost: {why}")))
@@ -292,8 +312,8 @@ fn attach(
             plan.leave_out(server, "it follows several sources, or by a channel with a name");
             continue;
         }
-        if let Some(found) = errant(own, standing) {
-            plan.leave_out(server, format!("it has transactions of its own: {}", found.text));
+        if let Some(why) = refused(own, standing, !plan.relays.is_empty()) {
+            plan.leave_out(server, why);
             continue;
         }
         if matches!(step, Step::StartReplica(_)) && plan.waits_too_long(Waiting::Ackers, now) {
