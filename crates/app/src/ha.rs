@@ -15,7 +15,7 @@ use delphinus_lease::{
     Store, boot_now,
 };
 use delphinus_net::rt;
-use delphinus_topology::{Fitness, Floating, Role, Serving, Snapshot, Terms, Vip, VipRole};
+use delphinus_topology::{Backend, Fitness, Floating, Role, Serving, Slow, Snapshot, Terms, Vip, VipRole};
 use delphinus_view::SnapshotReader;
 use delphinus_vip::{Condition, FROZEN, Health, Keeper, KillOnMove, PREFERRED, Settings, Shown, Spec};
 use zeroize::Zeroizing;
@@ -183,13 +183,9 @@ impl Ha {
                 local.clone_from(&running.by.local_backend);
             }
             let snapshots: Vec<_> = clusters.iter().map(SnapshotReader::load).collect();
-            let is_usable =
-                |snapshot: &Arc<Snapshot>| snapshot.present().any(delphinus_topology::Backend::is_up);
-            let server = local.as_deref().and_then(|name| serving(&snapshots, name));
-            let proxy = !self.registry.is_offline() && snapshots.iter().any(is_usable);
             // Before the backends have been looked at nothing is known.
             if snapshots.iter().all(|snapshot| snapshot.settled) {
-                self.health.is(Fitness { proxy, server });
+                self.health.is(fitness(&snapshots, local.as_deref(), self.registry.is_offline()));
             }
             rt::sleep(PACE).await;
         }
@@ -210,13 +206,29 @@ async fn done(change: impl FnOnce(Answered)) -> Result<(), String> {
     done.map_err(|error| error.to_string())
 }
 
-/// What the server on this host is used for.
-fn serving(snapshots: &[Arc<Snapshot>], name: &str) -> Option<Serving> {
-    let backend = snapshots.iter().find_map(|snapshot| snapshot.named(name))?;
-    (backend.is_up() && backend.wish.serves_others()).then_some(match backend.role {
+/// What this host is fit for. A server that does not answer in time may only be slow: only one that refuses connections, has lost its
+/// role or is not to be used is known to be of no use.
+fn fitness(snapshots: &[Arc<Snapshot>], local: Option<&str>, is_offline: bool) -> Fitness {
+    let has = |is_so: fn(&Backend) -> bool| {
+        !is_offline && snapshots.iter().any(|snapshot| snapshot.present().any(is_so))
+    };
+    let backend = |name| snapshots.iter().find_map(|snapshot| snapshot.named(name));
+    let local = local.and_then(backend).filter(|backend| backend.wish.serves_others());
+    let serving = |is_so: fn(&Backend) -> bool| local.filter(|backend| is_so(backend)).map(serving);
+    let proxy = has(Backend::is_up);
+    Fitness {
+        proxy,
+        server: serving(Backend::is_up),
+        slow: Slow { proxy: !proxy && has(Backend::is_silent), server: serving(Backend::is_silent) },
+    }
+}
+
+/// What a server is used for.
+fn serving(backend: &Backend) -> Serving {
+    match backend.role {
         Role::Primary => Serving::Primary,
         Role::Replica => Serving::Replica,
-    })
+    }
 }
 
 fn begin(
@@ -359,7 +371,7 @@ fn row(shown: Shown) -> VipRow {
 mod tests {
     use std::time::Instant;
 
-    use delphinus_topology::{Health, Member, Wish};
+    use delphinus_topology::{BackendId, Health, Member, Observation, ProbeOutcome, Wish, decide};
 
     use super::*;
 
@@ -372,11 +384,46 @@ mod tests {
         snapshot.backends[0].health = Health::Up { since };
         let mut serves = |wish| {
             snapshot.backends[0].wish = wish;
-            serving(&[Arc::new(snapshot.clone())], "db1")
+            fitness(&[Arc::new(snapshot.clone())], Some("db1"), false).server
         };
         assert_eq!(serves(Wish::Online), Some(Serving::Primary));
         assert_eq!(serves(Wish::Held { since }), Some(Serving::Primary));
         assert_eq!(serves(Wish::Offline { since }), None, "an operator wants it out of use");
         assert_eq!(serves(Wish::GivenUp { since }), None, "it is lost");
+    }
+
+    /// A database under load must take the address neither from its own host nor from all proxies.
+    #[test]
+    fn a_server_that_does_not_answer_in_time_may_only_be_slow() {
+        let at = Instant::now();
+        let seen = |outcome, wish, is_offline| {
+            let member = Member { name: "db1".into(), role: Role::Primary, weight: 100 };
+            let probe = Observation::Probe { backend: BackendId(0), at, outcome };
+            let observations = [probe, Observation::Wish { backend: BackendId(0), at, wish }];
+            let (snapshot, _) = decide(
+                Snapshot::new(vec![member]),
+                &observations,
+                &delphinus_topology::Settings::default(),
+                at,
+            );
+            fitness(&[Arc::new(snapshot)], Some("db1"), is_offline)
+        };
+        let late = || ProbeOutcome::TimedOut("query".into());
+        let primary = Some(Serving::Primary);
+        let slow = |proxy, server| Fitness { slow: Slow { proxy, server }, ..Fitness::default() };
+        assert_eq!(seen(late(), Wish::Online, false), slow(true, primary));
+        assert_eq!(seen(late(), Wish::Online, true), slow(false, primary), "the proxy is set OFFLINE");
+        assert_eq!(
+            seen(late(), Wish::GivenUp { since: at }, false).slow.server,
+            None,
+            "another takes its role"
+        );
+        let refused = ProbeOutcome::Refused("connection refused".into());
+        assert_eq!(seen(refused, Wish::Online, false), Fitness::default());
+        let full = ProbeOutcome::Full("error 1040: Too many connections".into());
+        assert_eq!(
+            seen(full, Wish::Online, false),
+            Fitness { proxy: true, server: primary, ..Fitness::default() }
+        );
     }
 }

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use delphinus_config::{BackendAddress, Config, KillOnMove, LeaseStore, Vip, VipRole};
+use delphinus_config::{
+    BackendAddress, Config, Failsafe, KillOnMove, LeaseStore, Vip, VipRole, is_this_machine,
+};
 use delphinus_lease::{Etcd, Store, boot_now};
 use delphinus_topology::Terms;
 use delphinus_vip::{Finding, check, check_server};
@@ -31,6 +33,7 @@ pub struct VipFinding {
 /// cluster has now.
 pub fn check_vips(config: &Config, is_held: impl Fn(&str) -> bool) -> Vec<VipFinding> {
     let mut found = store(config);
+    found.extend(config.lease.failsafe.as_ref().and_then(in_clear));
     for vip in &config.vips {
         for address in &vip.addresses {
             let of_host = check(*address, vip.interface.as_deref(), is_held(&vip.name));
@@ -112,6 +115,15 @@ fn of_lease(check: &'static str, is_ok: bool, result: String, advice: &'static s
     VipFinding { vip: "lease".to_owned(), address: None, check, is_ok, result, advice }
 }
 
+/// Members ask each other for promises with a token that may do everything on the HTTP door.
+fn in_clear(failsafe: &Failsafe) -> Option<VipFinding> {
+    let (host, _) = failsafe.address.strip_prefix("http://")?.rsplit_once(':')?;
+    let is_ok = is_this_machine(host.trim_matches(['[', ']']));
+    let advice = "write failsafe_address = \"https://..\" with failsafe_ca on all members, and tls_cert and tls_key in [http]";
+    let result = "other members send failsafe_token to this one in clear: who reads it on the network may do everything here";
+    (!is_ok).then(|| of_lease("failsafe token", false, result.to_owned(), advice))
+}
+
 /// etcd gives no lease that is shorter than one and a half of its election time-outs, and then takes longer to forget a holder.
 fn lifetime(etcd: &mut Etcd, asked: Duration) -> VipFinding {
     let given = etcd.grant(asked);
@@ -169,4 +181,27 @@ fn reach(store: &mut impl Store) -> Result<Duration, String> {
     let began = boot_now();
     store.list().map_err(|error| error.to_string())?;
     Ok(boot_now().since(began))
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_config::Secret;
+
+    use super::*;
+
+    #[test]
+    fn a_token_goes_in_clear_only_on_this_machine() {
+        let is_bad = |address: &str| {
+            in_clear(&Failsafe { address: address.to_owned(), token: Secret::new("t"), ca: None }).is_some()
+        };
+        assert!(
+            is_bad("http://10.0.0.1:6480") && is_bad("http://proxy1:6480") && is_bad("http://[fd00::1]:6480")
+        );
+        assert!(!is_bad("https://10.0.0.1:6480"));
+        assert!(
+            !is_bad("http://127.0.0.1:6480")
+                && !is_bad("http://localhost:6480")
+                && !is_bad("http://[::1]:6480")
+        );
+    }
 }

@@ -185,16 +185,25 @@ impl Gateway {
         if status == 200 && value.get("error").is_none() {
             return Ok(value);
         }
-        let said = value["message"].as_str().or(value["error"].as_str()).unwrap_or("").to_owned();
+        let said = value["message"].as_str().or(value["error"].as_str()).unwrap_or("");
         let why = format!("{endpoint}: HTTP {status} {said}");
-        // gRPC's codes: 16 is Unauthenticated; 5 NotFound, 3 InvalidArgument and 7 PermissionDenied are refusals; the rest,
-        // such as 14 Unavailable, may be better at another member.
-        Err(match value["code"].as_u64() {
-            Some(16) => Failed::Unauthenticated(why),
-            Some(3 | 5 | 7 | 9) => Failed::Refused(why),
-            _ if status == 401 => Failed::Unauthenticated(why),
-            _ => Failed::Unreachable(why),
-        })
+        Err(failed(status, value["code"].as_u64(), said, why))
+    }
+}
+
+/// etcd's words for a token that was signed before users or roles were changed: any change makes all tokens old, whoever they are for.
+/// Source: `ErrGRPCAuthOldRevision` in etcd's `api/v3rpc/rpctypes/error.go`.
+const OLD_TOKEN: &str = "revision of auth store is old";
+
+/// gRPC's codes: 16 is Unauthenticated; 5 NotFound, 3 InvalidArgument and 7 PermissionDenied are refusals; the rest, such as 14
+/// Unavailable, may be better at another member.
+fn failed(status: u16, code: Option<u64>, said: &str, why: String) -> Failed {
+    match code {
+        Some(16) => Failed::Unauthenticated(why),
+        Some(3) if said.contains(OLD_TOKEN) => Failed::Unauthenticated(why),
+        Some(3 | 5 | 7 | 9) => Failed::Refused(why),
+        _ if status == 401 => Failed::Unauthenticated(why),
+        _ => Failed::Unreachable(why),
     }
 }
 
@@ -262,10 +271,9 @@ mod tests {
 
     use super::*;
 
-    /// Answers two requests, and tells their paths and tokens.
-    fn serve(listener: &TcpListener) -> Vec<(String, Option<String>)> {
-        let answer = |number: usize| if number == 0 { "{\"token\":\"t1\"}" } else { "{}" };
-        let one = |number| {
+    /// Answers requests with that, and tells their paths and tokens.
+    fn serve(listener: &TcpListener, answers: &[(u16, &str)]) -> Vec<(String, Option<String>)> {
+        let one = |(status, text): &(u16, &str)| {
             let (stream, _) = listener.accept().unwrap();
             let mut reader = BufReader::new(stream);
             let (mut path, mut token, mut length) = (String::new(), None, 0);
@@ -284,29 +292,58 @@ mod tests {
                 }
             }
             reader.read_exact(&mut vec![0; length]).unwrap();
-            let text = answer(number);
+            let length = text.len();
             let head =
-                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", text.len());
+                format!("HTTP/1.1 {status} So\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
             reader.into_inner().write_all(format!("{head}{text}").as_bytes()).unwrap();
             (path, token)
         };
-        (0..2).map(one).collect()
+        answers.iter().map(one).collect()
     }
 
-    #[test]
-    fn whoever_watches_logs_in_first() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let access = Access {
+    fn access(listener: &TcpListener) -> Access {
+        Access {
             endpoints: vec![format!("http://{}", listener.local_addr().unwrap())],
             user: Some(("u".into(), Zeroizing::new("p".into()))),
             ca: None,
             certificate: None,
             patience: Duration::from_secs(10),
-        };
-        let serving = std::thread::spawn(move || serve(&listener));
+        }
+    }
+
+    #[test]
+    fn whoever_watches_logs_in_first() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let access = access(&listener);
+        let serving =
+            std::thread::spawn(move || serve(&listener, &[(200, "{\"token\":\"t1\"}"), (200, "{}")]));
         assert!(Gateway::new(access).unwrap().stream("/v3/watch", &json!({})).is_some());
         let seen = serving.join().unwrap();
         let login = ("/v3/auth/authenticate".to_owned(), None);
         assert_eq!(seen, [login, ("/v3/watch".to_owned(), Some("t1".to_owned()))]);
+    }
+
+    /// An administrator changes users or roles: all JWT tokens are old from then on.
+    #[test]
+    fn a_token_that_a_change_of_users_has_made_old_is_renewed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let access = access(&listener);
+        let old = r#"{"code":3,"message":"etcdserver: revision of auth store is old","details":[]}"#;
+        let answers =
+            [(200, "{\"token\":\"t1\"}"), (400, old), (200, "{\"token\":\"t2\"}"), (200, "{\"kvs\":[]}")];
+        let serving = std::thread::spawn(move || serve(&listener, &answers));
+        let answer = Gateway::new(access).unwrap().post("/v3/kv/range", &json!({}));
+        assert_eq!(answer, Ok(json!({"kvs": []})));
+        let login = ("/v3/auth/authenticate".to_owned(), None);
+        let asked = |token: &str| ("/v3/kv/range".to_owned(), Some(token.to_owned()));
+        assert_eq!(serving.join().unwrap(), [login.clone(), asked("t1"), login, asked("t2")]);
+    }
+
+    #[test]
+    fn other_mistakes_in_a_question_are_refusals() {
+        let of = |code, said| failed(400, Some(code), said, String::new());
+        assert!(matches!(of(3, "etcdserver: key is not provided"), Failed::Refused(_)));
+        assert!(matches!(of(16, "etcdserver: invalid auth token"), Failed::Unauthenticated(_)));
+        assert!(matches!(of(14, "etcdserver: no leader"), Failed::Unreachable(_)));
     }
 }

@@ -188,13 +188,14 @@ impl Lease {
         self.ring(&mut state);
     }
 
-    /// Writes a key that stays, or deletes it.
+    /// Writes a key that stays, or deletes it. What has not been sent to the store after ten seconds is not done any more.
     pub fn put(&self, key: &str, value: Option<&str>, answered: Answered) {
         self.change(Change {
             key: key.to_owned(),
             value: value.map(str::to_owned),
             by: None,
             lets_in: None,
+            until: change::limit(),
             answered,
         });
     }
@@ -206,6 +207,7 @@ impl Lease {
             value: value.map(str::to_owned),
             by: Some(by),
             lets_in: None,
+            until: change::limit(),
             answered,
         });
     }
@@ -214,7 +216,8 @@ impl Lease {
     pub fn change_list(&self, change: ListChange, answered: Answered) {
         let ListChange { text, member, seen } = change;
         let key = failsafe::LIST.to_owned();
-        self.change(Change { key, value: Some(text), by: None, lets_in: Some((member, seen)), answered });
+        let lets_in = Some((member, seen));
+        self.change(Change { key, value: Some(text), by: None, lets_in, until: change::limit(), answered });
     }
 
     fn change(&self, change: Change) {
@@ -302,6 +305,8 @@ impl Keeper {
     }
 
     fn turn(&mut self) -> Result<(), StoreError> {
+        // Before anything that may end the turn: a store that hangs lets none come to the changes.
+        self.drop_late_changes(Instant::now());
         if Instant::now() >= self.next_renewal {
             // An error leaves the next one to the pause, not to the pace: the tenure is short.
             self.next_renewal = Instant::now() + PAUSE;

@@ -53,6 +53,18 @@ pub struct Fitness {
     pub proxy: bool,
     /// What its server is, if clients may use it.
     pub server: Option<Serving>,
+    /// What is not known to be so any more, and not known to have ended.
+    pub slow: Slow,
+}
+
+/// What a member may be used for if what does not answer in time is only slow. It keeps what it has for that, as long as no other member
+/// is fit for it, and gets nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slow {
+    /// Its proxy may serve a query: all servers that have not refused it are slow.
+    pub proxy: bool,
+    /// What its server was when it answered last.
+    pub server: Option<Serving>,
 }
 
 /// What a server is used for.
@@ -64,23 +76,53 @@ pub enum Serving {
     Replica,
 }
 
+/// A member whose proxy can serve a query says so.
+const PROXY: &str = "proxy";
+
+/// Stands before a word that may hold no more.
+const SLOW: &str = "slow:";
+
+impl Serving {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Replica => "replica",
+        }
+    }
+
+    fn among<'a>(words: &(impl Iterator<Item = &'a str> + Clone)) -> Option<Self> {
+        let has = |wanted: &Self| words.clone().any(|word| word == wanted.as_str());
+        [Self::Primary, Self::Replica].into_iter().find(has)
+    }
+}
+
 impl Fitness {
     /// A word for each, as members tell each other; `parse` reads it.
     pub fn words(self) -> String {
-        let server = match self.server {
-            None => "",
-            Some(Serving::Primary) => "primary",
-            Some(Serving::Replica) => "replica",
+        let words = |proxy: bool, server: Option<Serving>| {
+            proxy.then_some(PROXY).into_iter().chain(server.map(Serving::as_str))
         };
-        let proxy = if self.proxy { "proxy " } else { "" };
-        format!("{proxy}{server}").trim_end().to_owned()
+        let sure = words(self.proxy, self.server).map(ToOwned::to_owned);
+        let slow = words(self.slow.proxy, self.slow.server).map(|word| format!("{SLOW}{word}"));
+        sure.chain(slow).collect::<Vec<_>>().join(" ")
     }
 
     /// From words. A word that is not known is a later version's, and says nothing here.
     pub fn parse(words: &str) -> Self {
-        let has = |wanted: &str| words.split_whitespace().any(|word| word == wanted);
-        let primary = has("primary").then_some(Serving::Primary);
-        Self { proxy: has("proxy"), server: primary.or(has("replica").then_some(Serving::Replica)) }
+        let sure = words.split_whitespace();
+        let slow = sure.clone().filter_map(|word| word.strip_prefix(SLOW));
+        Self {
+            proxy: sure.clone().any(|word| word == PROXY),
+            server: Serving::among(&sure),
+            slow: Slow { proxy: slow.clone().any(|word| word == PROXY), server: Serving::among(&slow) },
+        }
+    }
+
+    /// The same once nothing more has been heard of it.
+    #[must_use]
+    pub fn in_doubt(self) -> Self {
+        let slow = Slow { proxy: self.proxy || self.slow.proxy, server: self.server.or(self.slow.server) };
+        Self { slow, ..Self::default() }
     }
 
     /// Whether its server is the primary.
@@ -91,6 +133,16 @@ impl Fitness {
     /// Whether its server is a replica.
     pub fn is_replica(self) -> bool {
         self.server == Some(Serving::Replica)
+    }
+
+    /// Whether it may only be slow as a member that has this virtual IP: it is not fit for it, and has not lost what it leads to.
+    pub fn is_slow_for(self, role: VipRole) -> bool {
+        match role {
+            VipRole::Proxy => self.slow.proxy,
+            VipRole::Primary => self.slow.server == Some(Serving::Primary),
+            // The primary stands in for replicas.
+            VipRole::Replica(_) => self.slow.server.is_some(),
+        }
     }
 }
 
@@ -235,7 +287,10 @@ mod tests {
     #[test]
     fn what_a_member_cannot_have_goes_through_words() {
         let vip = |name: &str| Vip { name: name.into(), role: VipRole::Proxy };
-        for fitness in [Fitness { proxy: true, server: Some(Serving::Replica) }, Fitness::default()] {
+        for fitness in [
+            Fitness { proxy: true, server: Some(Serving::Replica), ..Fitness::default() },
+            Fitness::default(),
+        ] {
             let told = tells(fitness, ["apps", "the other"].into_iter());
             let peer = Peer::told("a".into(), &told, true);
             assert_eq!(peer.fitness, fitness, "{told}");
@@ -249,8 +304,17 @@ mod tests {
     fn fitness_goes_through_words() {
         for proxy in [false, true] {
             for server in [None, Some(Serving::Primary), Some(Serving::Replica)] {
-                let fitness = Fitness { proxy, server };
+                let fitness = Fitness { proxy, server, ..Fitness::default() };
                 assert_eq!(Fitness::parse(&fitness.words()), fitness);
+                let slow = fitness.in_doubt();
+                assert_eq!(Fitness::parse(&slow.words()), slow);
+                assert!(
+                    !slow.proxy && slow.server.is_none(),
+                    "as a version that does not know it would see it"
+                );
+                let both = Fitness { slow: slow.slow, ..fitness };
+                assert_eq!(Fitness::parse(&both.words()), both);
+                assert_eq!(both.in_doubt(), slow);
             }
         }
         let replica = Fitness { server: Some(Serving::Replica), ..Fitness::default() };

@@ -85,10 +85,10 @@ impl Health {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((fitness, boot_now()));
     }
 
-    /// None: it has not been said yet.
+    /// None: it has not been said yet. What was said too long ago may have changed since.
     fn now(&self, now: BootTime) -> Option<Fitness> {
         let (fitness, said) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
-        Some(if now.since(said) < STALE { fitness } else { Fitness::default() })
+        Some(if now.since(said) < STALE { fitness } else { fitness.in_doubt() })
     }
 }
 
@@ -309,7 +309,7 @@ impl Work {
         }
         let ends = outlook.view.until();
         // A process that stops gives up what its server may still serve.
-        let has_now = self.health.now(now).unwrap_or_default();
+        let has_now = self.health.now(now);
         for place in &mut self.places {
             if !place.is_here() && self.leaving.iter().any(|before| before.is_before(place.spec())) {
                 continue;
@@ -329,8 +329,9 @@ impl Work {
                 is_here: place.is_here(),
             };
             let next = step(&self.settings.member, standing, (outlook.now, ends));
+            let goes_on = wanted.is_some_and(|member| *member != self.settings.member);
             let on_move = OnMove {
-                has_lost_role: has_lost_role(place.spec().vip.role, has_now),
+                has_lost_role: has_lost_role(place.spec().vip.role, has_now, goes_on),
                 sessions: &*self.sessions,
                 until: ends.unwrap_or(now),
             };
@@ -427,12 +428,18 @@ struct OnMove<'a> {
     until: BootTime,
 }
 
-/// Whether an address leads to a server that is not any more what it is for.
-fn has_lost_role(role: VipRole, fitness: Fitness) -> bool {
+/// Whether an address leads to a server that is known not to be any more what it is for. `goes_on`: another member is to have the address.
+fn has_lost_role(role: VipRole, fitness: Option<Fitness>, goes_on: bool) -> bool {
+    // What is not known is not lost.
+    let knows =
+        |is_lost: fn(Fitness) -> bool| fitness.is_some_and(|now| !now.is_slow_for(role) && is_lost(now));
     match role {
         VipRole::Proxy => false,
-        VipRole::Primary => !fitness.is_primary(),
-        VipRole::Replica(_) => fitness.server.is_none(),
+        // Only another primary gets it from one that is slow.
+        VipRole::Primary => {
+            knows(|now| !now.is_primary()) || goes_on && !fitness.is_some_and(Fitness::is_primary)
+        }
+        VipRole::Replica(_) => knows(|now| now.server.is_none()),
     }
 }
 
@@ -454,5 +461,47 @@ fn act(place: &mut Place, next: Step, (lease, key, member): (&Lease, &str, &str)
             place.drop_at_once(on_move.sessions);
             lease.give_up(key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_topology::{Floating, Serving};
+
+    use super::*;
+
+    fn server(serving: Serving) -> Fitness {
+        Fitness { server: Some(serving), ..Fitness::default() }
+    }
+
+    #[test]
+    fn a_role_is_lost_only_where_that_is_known() {
+        let (write, read) = (VipRole::Primary, VipRole::Replica(Floating::ToPrimary));
+        let primary = Some(server(Serving::Primary));
+        let slow = primary.map(Fitness::in_doubt);
+        for fitness in [primary, slow, None] {
+            assert!(
+                !has_lost_role(write, fitness, false) && !has_lost_role(read, fitness, false),
+                "{fitness:?}"
+            );
+            assert!(
+                !has_lost_role(read, fitness, true),
+                "sessions on a replica may end in order: {fitness:?}"
+            );
+        }
+        assert!(has_lost_role(write, Some(server(Serving::Replica)), false));
+        assert!(has_lost_role(write, Some(Fitness::default()), false), "it refuses connections");
+        assert!(has_lost_role(write, slow, true), "it hangs, and another is the primary");
+        assert!(!has_lost_role(VipRole::Proxy, Some(Fitness::default()), true));
+    }
+
+    #[test]
+    fn what_was_said_long_ago_is_not_known() {
+        let health = Health::default();
+        let primary = server(Serving::Primary);
+        assert_eq!(health.now(boot_now()), None);
+        health.is(primary);
+        assert_eq!(health.now(boot_now()), Some(primary));
+        assert_eq!(health.now(boot_now() + STALE), Some(primary.in_doubt()));
     }
 }

@@ -45,6 +45,12 @@ pub(super) const CASES: &[Case<Agents>] = &[
     Case { name: "agents: the write VIP follows the primary", is_short: true, run: switched },
     Case { name: "agents: a planned stop", is_short: true, run: stop },
     Case { name: "agents: a replica dies", is_short: false, run: replica_dies },
+    Case { name: "agents: the primary hangs for a while", is_short: true, run: primary_is_slow },
+    Case {
+        name: "agents: the primary hangs, and another one gets its role",
+        is_short: false,
+        run: primary_hangs_and_is_replaced,
+    },
     Case { name: "agents: SWITCHOVER", is_short: true, run: moved_by_agents },
 ];
 
@@ -331,6 +337,49 @@ pub(super) fn follows_to(world: &mut Agents, new: usize, since: Instant) -> Resu
             since.elapsed().as_millis()
         ),
     })
+}
+
+/// For longer than the monitor waits before it gives a server up. No other server can have the address, so it stays, with its sessions.
+fn primary_is_slow(world: &mut Agents) -> Result<Row> {
+    const HANGS: Duration = Duration::from_secs(4);
+    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    let mut session = world.connect(0)?;
+    let id = session.value("SELECT CONNECTION_ID()")?;
+    let since = Instant::now();
+    let server = &world.cluster.servers[world.primary];
+    server.pause()?;
+    std::thread::sleep(HANGS);
+    server.resume()?;
+    let answer = session.value("SELECT CONNECTION_ID()").context("a session of before")?;
+    ensure!(answer == id, "the session is another one");
+    // Until the monitor has seen that it answers again.
+    std::thread::sleep(HANGS);
+    ensure!(session.value("SELECT CONNECTION_ID()")? == id, "the session is another one");
+    let gap = world.watches[0].gap_since(since);
+    ensure!(gap.is_zero(), "the address was nowhere for {gap:?}; {}", world.told());
+    ensure!(world.is_placed(), "something has moved; {}", world.told());
+    Ok(Row { case: "", gap, note: format!("a session went on after {} s", HANGS.as_secs()) })
+}
+
+/// The role decides: whether the old primary only hangs does not count then.
+fn primary_hangs_and_is_replaced(world: &mut Agents) -> Result<Row> {
+    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    let (old, new) = (world.primary, (world.primary + 1) % 3);
+    let servers = &world.cluster.servers;
+    let since = Instant::now();
+    servers[old].pause()?;
+    let moved =
+        promote(&servers[new]).and_then(|()| follow(&servers[(new + 1) % 3], &servers[new])).and_then(|()| {
+            until(LIMIT, "the write VIP with its server", || Ok(world.watches[0].holder() == Some(new)))
+        });
+    let took = since.elapsed();
+    servers[old].resume()?;
+    moved.with_context(|| world.told())?;
+    demote(&servers[old])?;
+    follow(&servers[old], &servers[new])?;
+    let row = follows_to(world, new, since)?;
+    let note = format!("the write VIP left a server that hangs after {} ms", took.as_millis());
+    Ok(Row { note, ..row })
 }
 
 /// Asks the agent that may move the role: the others refuse.

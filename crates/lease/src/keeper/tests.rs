@@ -26,6 +26,8 @@ struct Told {
     is_full: bool,
     /// It knows no lease that was given before.
     forgets: bool,
+    /// It takes so long to say that it knows the holder.
+    renewals_take: Duration,
     /// It takes so long for each key that is taken.
     claims_take: Duration,
     /// This key cannot be taken.
@@ -58,6 +60,8 @@ impl Store for Shaky {
     }
 
     fn renew(&mut self, lease: u64) -> Result<Option<Duration>, StoreError> {
+        let takes = self.0.lock().unwrap().renewals_take;
+        thread::sleep(takes);
         self.ask(|told| if std::mem::take(&mut told.forgets) { Ok(None) } else { told.keys.renew(lease) })
     }
 
@@ -449,4 +453,26 @@ fn whoever_has_lost_its_key_writes_nothing_by_its_right() {
     assert!(!planned(&store));
     assert_eq!(put_as(&lease, new).recv_timeout(LIMIT), Ok(Ok(())));
     assert!(planned(&store));
+}
+
+/// An operator gives up waiting. What was asked for then must not be done when the store is back.
+#[test]
+fn a_change_waits_for_a_store_that_hangs_and_not_for_ever() {
+    let store = Shaky::default();
+    let lease = start(&store, None);
+    until(&lease, |view| view.listed.is_some());
+    // Each turn ends with the question whether it knows this process: that takes longer than the pause after a mistake.
+    store.set(|told| (told.is_gone, told.renewals_take) = (true, PAUSE + Duration::from_millis(100)));
+    let before = lease.view().troubles;
+    until(&lease, |view| view.troubles >= before + 2);
+    let (answered, answer) = mpsc::channel();
+    lease.put("frozen", Some("1"), Box::new(move |done| drop(answered.send(done))));
+    assert!(answer.recv_timeout(PAUSE * 4).is_err(), "the store may come back in time");
+    let sent = lease.shared.state().changes.iter_mut().map(|change| change.until = Instant::now()).count();
+    assert_eq!(sent, 1, "it waits");
+    let error = answer.recv_timeout(LIMIT).unwrap().unwrap_err().to_string();
+    assert!(error.contains("nothing was changed within 10 s"), "{error}");
+    store.set(|told| (told.is_gone, told.renewals_take) = (false, Duration::ZERO));
+    until(&lease, |view| view.trouble.is_none());
+    assert!(!lease.view().entries.contains_key("frozen"), "it was done late");
 }

@@ -21,6 +21,8 @@ pub(crate) struct Tally {
     /// Failed traffic counted since the last probe. It counts once: a hundred sessions that fail in the same
     /// moment are one failure.
     has_failed_traffic: bool,
+    /// What the last failed probe has said.
+    failure: Failure,
     pub(super) life: Life,
     /// How often in a row it died soon after it came.
     flaps: u32,
@@ -58,10 +60,21 @@ pub(super) enum Life {
     Dead(Arc<str>),
 }
 
+/// How a probe failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Failure {
+    /// It cannot be reached.
+    #[default]
+    Refused,
+    /// It has not answered in time: it may be slow. Nothing has said that it is gone.
+    Late,
+}
+
 /// What one observation says about life and death.
 enum Evidence {
     Alive,
-    Dead(Arc<str>),
+    /// Why; and how a probe failed, if it was one.
+    Dead(Arc<str>, Option<Failure>),
 }
 
 impl Tally {
@@ -88,6 +101,11 @@ impl Tally {
         self.is_alive() && self.failures == 0
     }
 
+    /// True if it counts as dead, and all that is known is that it does not answer in time.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self.life, Life::Dead(_)) && self.failure == Failure::Late
+    }
+
     /// True if something newer has been seen.
     pub(super) fn is_too_late(&self, at: Instant) -> bool {
         self.newest.is_some_and(|newest| at < newest)
@@ -111,8 +129,8 @@ impl Tally {
         }
     }
 
-    /// Counts an observation; true if it lives or is dead now, and was not before. The first thing seen decides at once:
-    /// there is no state yet that a single failure must not overthrow.
+    /// Counts an observation; true if it lives, is dead or only silent now, and was not before. The first thing seen decides at
+    /// once: there is no state yet that a single failure must not overthrow.
     pub(super) fn weigh(&mut self, observation: &Observation, settings: &Settings) -> bool {
         let Some(evidence) = self.evidence(observation) else { return false };
         let now = observation.at();
@@ -125,9 +143,15 @@ impl Tally {
                 if is_news {
                     self.rise(settings, now);
                 }
+                // One that answers again, and not often enough yet, is still what it was.
+                if self.is_alive() {
+                    self.failure = Failure::default();
+                }
                 is_news
             }
-            Evidence::Dead(reason) => {
+            Evidence::Dead(reason, failure) => {
+                let was_silent = self.is_silent();
+                self.failure = failure.unwrap_or(self.failure);
                 (self.failures, self.successes) = (self.failures.saturating_add(1), 0);
                 let is_dead = matches!(self.life, Life::Dead(_));
                 let is_news = !is_dead && (is_first || self.failures >= settings.fall);
@@ -135,7 +159,7 @@ impl Tally {
                     self.fall(settings, now);
                     self.life = Life::Dead(reason);
                 }
-                is_news
+                is_news || was_silent != self.is_silent()
             }
         }
     }
@@ -148,14 +172,13 @@ impl Tally {
                     ProbeOutcome::Answered(_) | ProbeOutcome::Denied(_) | ProbeOutcome::Full(_) => {
                         Evidence::Alive
                     }
-                    ProbeOutcome::Refused(text) | ProbeOutcome::TimedOut(text) => {
-                        Evidence::Dead(text.clone())
-                    }
+                    ProbeOutcome::Refused(text) => Evidence::Dead(text.clone(), Some(Failure::Refused)),
+                    ProbeOutcome::TimedOut(text) => Evidence::Dead(text.clone(), Some(Failure::Late)),
                 })
             }
             Observation::Traffic { traffic: Traffic::ConnectFailed(text), .. } => {
                 let is_repeated = std::mem::replace(&mut self.has_failed_traffic, true);
-                (!is_repeated).then(|| Evidence::Dead(text.clone()))
+                (!is_repeated).then(|| Evidence::Dead(text.clone(), None))
             }
             Observation::Traffic { traffic: Traffic::Lost(_) | Traffic::ReadOnly, .. }
             | Observation::Moved { .. }

@@ -89,6 +89,34 @@ fn the_first_observation_decides_and_all_of_them_settle() {
     assert_eq!(bench.snapshot.readable_replicas().count(), 0);
 }
 
+/// Who only waits in vain does not know that the server is gone.
+#[test]
+fn a_server_that_does_not_answer_in_time_is_silent_until_it_refuses_or_answers() {
+    let late = || ProbeOutcome::TimedOut("query".into());
+    let mut bench = Bench::new(0);
+    bench.probe(0, answered(false));
+    let mut is_silent = |outcome| {
+        let before = bench.snapshot.clone();
+        bench.probe(0, outcome);
+        let is_silent = bench.snapshot.backends[0].is_silent();
+        let is_seen = bench.snapshot.generation > before.generation;
+        assert!(is_seen || is_silent == before.backends[0].is_silent(), "readers hear of it");
+        (bench.health(0), is_silent)
+    };
+    assert_eq!([late(), late(), late()].map(&mut is_silent), [("up", false), ("up", false), ("down", true)]);
+    assert_eq!(is_silent(answered(false)), ("down", true), "one answer is not enough");
+    assert_eq!(is_silent(late()), ("down", true));
+    assert_eq!(is_silent(refused()), ("down", false), "now it is gone");
+    assert_eq!(is_silent(late()), ("down", true));
+    assert_eq!([answered(false), answered(false)].map(&mut is_silent), [("down", true), ("up", false)]);
+    assert_eq!(
+        [late(), late(), refused()].map(&mut is_silent),
+        [("up", false), ("up", false), ("down", false)]
+    );
+    let full = || ProbeOutcome::Full("too many connections".into());
+    assert_eq!([full(), full()].map(&mut is_silent), [("down", false), ("up", false)], "error 1040 is life");
+}
+
 #[test]
 fn fall_and_rise_are_counted_in_a_row() {
     let mut bench = Bench::new(0);

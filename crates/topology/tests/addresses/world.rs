@@ -178,7 +178,7 @@ impl World {
         for (index, host) in self.hosts.iter_mut().enumerate() {
             let is_primary = index == primary;
             let server = if is_primary { Serving::Primary } else { Serving::Replica };
-            host.fitness = Fitness { proxy: true, server: Some(server) };
+            host.fitness = Fitness { proxy: true, server: Some(server), ..Fitness::default() };
         }
     }
 
@@ -201,6 +201,8 @@ impl World {
             13 => self.hosts[host].fitness = Fitness::default(),
             14 => self.is_apart[host] = true,
             15..=18 => self.is_apart[host] = false,
+            // Its servers answer nothing in time.
+            20 => self.hosts[host].fitness = self.hosts[host].fitness.in_doubt(),
             19 if self.hosts[host].process == Process::Runs => self.hosts[host].life.stops = true,
             _ => {}
         }

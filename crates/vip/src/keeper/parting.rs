@@ -3,7 +3,8 @@
 //!
 //! First those that were there when it began; whoever comes meanwhile is served. When they are gone, all others are asked to end; where this
 //! process lets the clients in, it lets no more in then. If some are in transactions that take longer than that moment, clients are let in again,
-//! those few are waited for, and so on, until the time is over.
+//! and those few are waited for. The second time the moment is twice as long. If that does not help, either, those who have come since are left in
+//! peace: only at the end of the time all are asked once more.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -19,6 +20,9 @@ const SHUT: Duration = Duration::from_millis(150);
 /// The same where others let clients in, so that none waits.
 const OPEN: Duration = Duration::from_millis(500);
 
+/// So often all sessions are asked to end in vain, each time for twice as long. Each time costs the newest clients a connection.
+const CALLS: u32 = 2;
+
 /// Between two looks at the sessions: most end at once.
 const SOON: Duration = Duration::from_millis(10);
 /// When it takes longer: to look at them costs time, too.
@@ -33,6 +37,8 @@ pub(super) struct Parting {
     waits_for: Option<HashSet<SocketAddr>>,
     /// When all others were asked to end.
     last_call: Option<Instant>,
+    /// How often that was in vain.
+    in_vain: u32,
     is_shut: bool,
 }
 
@@ -48,7 +54,7 @@ enum Left {
 impl Parting {
     /// Its sessions get so much time.
     pub(super) fn begin(time: Duration) -> Self {
-        Self { begun: Instant::now(), time, waits_for: None, last_call: None, is_shut: false }
+        Self { begun: Instant::now(), time, waits_for: None, last_call: None, in_vain: 0, is_shut: false }
     }
 
     /// The time is over.
@@ -83,7 +89,10 @@ impl Parting {
         let Some(called) = self.last_call else {
             let begins = self.waits_for.is_none();
             let waits_for = self.waits_for.get_or_insert_with(|| peers(spec));
-            if ask_to_end(spec, (of, begins), waits_for) == Left::Sessions {
+            let left = ask_to_end(spec, (of, begins), waits_for);
+            let rest = self.time.saturating_sub(self.begun.elapsed());
+            let moment = if spec.vip.role == VipRole::Proxy { SHUT } else { OPEN };
+            if !calls_all(left, (self.in_vain, moment), rest, || peers(spec).is_empty()) {
                 return true;
             }
             before_last();
@@ -98,7 +107,7 @@ impl Parting {
         }
         let waits_for = self.waits_for.get_or_insert_default();
         let left = ask_to_end(spec, (of, self.is_shut), waits_for);
-        if called.elapsed() < if self.is_shut { SHUT } else { OPEN } {
+        if called.elapsed() < lasts(if self.is_shut { SHUT } else { OPEN }, self.in_vain) {
             return left != Left::Nothing;
         }
         if left != Left::Sessions {
@@ -107,6 +116,7 @@ impl Parting {
         // Long transactions: others are let in meanwhile.
         self.open(spec, of);
         self.last_call = None;
+        self.in_vain += 1;
         true
     }
 
@@ -116,6 +126,25 @@ impl Parting {
             of.shut(&spec.addresses, false);
         }
     }
+}
+
+/// How long all sessions are asked to end, after so many times in vain.
+fn lasts(moment: Duration, in_vain: u32) -> Duration {
+    moment * 2_u32.pow(in_vain.min(CALLS))
+}
+
+/// Whether all sessions are asked to end now, also the newest ones, with so much time left.
+fn calls_all(
+    left: Left,
+    (in_vain, moment): (u32, Duration),
+    rest: Duration,
+    is_empty: impl FnOnce() -> bool,
+) -> bool {
+    if in_vain < CALLS {
+        return left != Left::Sessions;
+    }
+    // At the end the rest is cut: what can end in order does so before.
+    rest <= lasts(moment, in_vain) || left != Left::Sessions && is_empty()
 }
 
 fn peers(spec: &Spec) -> HashSet<SocketAddr> {
@@ -141,4 +170,29 @@ fn ask_to_end(spec: &Spec, (of, begins): (&dyn Sessions, bool), waits_for: &Hash
         let _ = cut(*address, |one| idle.contains(&one.peer()));
     }
     left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One client's long transaction must not cost others their connections again and again.
+    #[test]
+    fn all_are_asked_twice_and_then_only_at_the_end() {
+        let long = Duration::from_secs(20);
+        let calls = |left, in_vain, rest, is_empty| calls_all(left, (in_vain, SHUT), rest, || is_empty);
+        for in_vain in 0..CALLS {
+            assert!(calls(Left::Nothing, in_vain, long, false) && calls(Left::Coming, in_vain, long, false));
+            assert!(!calls(Left::Sessions, in_vain, Duration::ZERO, false), "first those of the beginning");
+        }
+        assert!(!calls(Left::Nothing, CALLS, long, false), "the newest are served");
+        assert!(calls(Left::Nothing, CALLS, long, true), "there is nobody");
+        assert!(calls(Left::Sessions, CALLS, lasts(SHUT, CALLS), false), "the rest is about to be cut");
+    }
+
+    #[test]
+    fn the_moment_doubles() {
+        let all = [0, 1, 2, 3].map(|in_vain| lasts(SHUT, in_vain).as_millis());
+        assert_eq!(all, [150, 300, 600, 600]);
+    }
 }

@@ -191,8 +191,8 @@ impl Place {
         self.set(if gone.is_ok() { Condition::Failed } else { Condition::Here });
     }
 
-    /// What has to be said of it, or why it cannot be here. Addresses that the kernel has taken are `added`, also where others follow that
-    /// it refuses.
+    /// What has to be said of it, or why it cannot be here. Addresses that the kernel may have taken are `added`, also where others follow
+    /// that it refuses.
     fn refresh(
         &mut self,
         until: BootTime,
@@ -222,13 +222,14 @@ impl Place {
                 addresses::remove_everywhere(&all, *address, Some(interface.index))
                     .map_err(|error| format!("{address}: {error}"))?;
             }
-            let left = until.since(boot_now());
-            if left < Duration::from_secs(1) {
-                return Err(format!("{address}: the lease ends before the address could be added"));
-            }
-            addresses::keep(*address, interface.index, left)
-                .map_err(|error| format!("{address}: {error}"))?;
             added.push(*address);
+            keep_until(
+                until,
+                boot_now,
+                |left| addresses::keep(*address, interface.index, left),
+                || addresses::remove(*address, interface.index),
+            )
+            .map_err(|error| format!("{address}: {error}"))?;
         }
         Ok(warning)
     }
@@ -354,6 +355,26 @@ impl Place {
     }
 }
 
+/// Gives an address to the kernel until then. The kernel counts from when it is told: a process that hangs just before that would bring
+/// back what another host may have by now.
+fn keep_until(
+    until: BootTime,
+    now: impl Fn() -> BootTime,
+    keep: impl FnOnce(Duration) -> io::Result<()>,
+    remove: impl FnOnce() -> io::Result<()>,
+) -> Result<(), String> {
+    let left = until.since(now());
+    if left < Duration::from_secs(1) {
+        return Err("the lease ends before the address could be added".to_owned());
+    }
+    keep(left).map_err(|error| error.to_string())?;
+    if now() < until {
+        return Ok(());
+    }
+    remove().map_err(|error| format!("the lease has ended, and the kernel does not remove it: {error}"))?;
+    Err("the lease has ended while the address was added".to_owned())
+}
+
 /// The kernel counts whole seconds.
 fn has_time(until: BootTime) -> bool {
     until.since(boot_now()) >= Duration::from_secs(1)
@@ -413,6 +434,30 @@ mod tests {
         let place = Place::new(spec(&["10.0.0.1"]), &[lo]);
         assert!(place.is_here(), "as the address may be");
         assert_eq!(place.joins, place.spec.addresses, "not where it belongs, as far as is known");
+    }
+
+    /// It hangs (SIGSTOP) between its look at the clock and its word to the kernel.
+    #[test]
+    fn an_address_that_comes_after_its_lease_goes_at_once() {
+        let start = BootTime(Duration::from_secs(100));
+        let done = |hangs: Duration| {
+            let (now, is_there) = (std::cell::Cell::new(start), std::cell::Cell::new(false));
+            let keep = |left| {
+                assert_eq!(left, Duration::from_secs(4));
+                now.set(now.get() + hangs);
+                is_there.set(true);
+                Ok(())
+            };
+            let remove = || {
+                is_there.set(false);
+                Ok(())
+            };
+            let kept = keep_until(start + Duration::from_secs(4), || now.get(), keep, remove);
+            (kept.is_ok(), is_there.get())
+        };
+        assert_eq!(done(Duration::from_millis(3)), (true, true));
+        assert_eq!(done(Duration::from_secs(4)), (false, false));
+        assert_eq!(done(Duration::from_mins(1)), (false, false));
     }
 
     #[test]
