@@ -16,6 +16,10 @@ pub use page::write_row;
 
 use crate::failover::Servers;
 
+/// So often on the same servers: the clients' lists grow, all that is read of them is kept to be judged, and that has the square of the
+/// length.
+const AT_ONCE: usize = 10;
+
 /// What is done again and again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
@@ -99,6 +103,17 @@ pub struct Row {
 }
 
 impl Row {
+    /// How often it is still done on the next servers.
+    fn left(&self) -> usize {
+        self.rounds.saturating_sub(self.until_writes.len()).min(AT_ONCE)
+    }
+
+    /// For whoever waits: it takes an hour.
+    fn say_progress(&self) {
+        let (part, servers) = (self.part.word(), self.servers.word());
+        eprintln!("{part} {servers}: {} of {} done", self.until_writes.len(), self.rounds);
+    }
+
     /// True if nothing was found that must not be: a planned move costs no error, a killed primary those of what was under way.
     pub fn is_good(&self) -> bool {
         let ends_sessions = self.part == Part::RelayKilled;

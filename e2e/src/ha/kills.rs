@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::scene::{LIMIT, Scene};
+use super::scene::{LIMIT, Period, Scene};
 use super::{Part, Row};
 use crate::failover::workload::{self, Ground};
 use crate::poll::{eventually, until};
@@ -25,12 +25,14 @@ pub(super) fn run(mut row: Row) -> Result<Row> {
         let mut scene = Scene::of(row.part, row.servers, &SETTINGS)?;
         eventually(LIMIT, "the tables", || workload::prepare(&scene.address).map(Some))?;
         let ground = Ground::new(scene.address.clone());
-        let left = row.rounds - row.until_writes.len();
+        let left = row.left();
         let ran = workload::run(&ground, false, || rounds(&mut scene, &ground, (row.part, left)));
-        let (record, took) = ran.with_context(|| format!("the proxy's log:\n{}", scene.proxy.log()))?;
+        let (record, (periods, took)) =
+            ran.with_context(|| format!("the proxy's log:\n{}", scene.proxy.log()))?;
         row.until_writes.extend(took);
-        let judged = scene.judge(&mut row, &record, &[]);
+        let judged = scene.judge(&mut row, &record, &periods);
         judged.with_context(|| format!("the proxy's log:\n{}", scene.proxy.log()))?;
+        row.say_progress();
         if !row.is_good() {
             eprintln!("{row:?}\n{:?}\nthe proxy's log:\n{}", record.words, scene.proxy.log());
             break;
@@ -40,12 +42,19 @@ pub(super) fn run(mut row: Row) -> Result<Row> {
 }
 
 /// Until so many are done, or one does not come back.
-fn rounds(scene: &mut Scene, ground: &Ground, (part, left): (Part, usize)) -> Result<Vec<Duration>> {
-    let mut took = Vec::new();
+fn rounds(
+    scene: &mut Scene,
+    ground: &Ground,
+    (part, left): (Part, usize),
+) -> Result<(Vec<Period>, Vec<Duration>)> {
+    let (mut periods, mut took) = (Vec::new(), Vec::new());
+    let mut from_us = ground.now_us();
     for _ in 0..left {
         std::thread::sleep(CALM);
         let old = scene.primary()?;
         let struck_us = ground.now_us();
+        let server = scene.cluster.servers[old].server_id;
+        periods.push(Period { from_us, to_us: struck_us, server });
         scene.cluster.servers[old].kill9();
         // What it has acknowledged before it was dead says nothing.
         let dead_us = ground.now_us();
@@ -55,6 +64,8 @@ fn rounds(scene: &mut Scene, ground: &Ground, (part, left): (Part, usize)) -> Re
         until(LIMIT, "a write", || Ok(ground.is_acknowledged_after(dead_us)))?;
         took.push(Duration::from_micros(ground.now_us() - struck_us));
         until(LIMIT, "another primary", || Ok(scene.primary()? != old))?;
+        // Its time ends with the next kill: also while the old one starts, which must take no write.
+        from_us = ground.now_us();
         scene.cluster.servers[old].start_again()?;
         let name = scene.cluster.servers[old].name.clone();
         let is_back = eventually(CATCHES_UP, "the old primary's return", || {
@@ -70,5 +81,5 @@ fn rounds(scene: &mut Scene, ground: &Ground, (part, left): (Part, usize)) -> Re
             break;
         }
     }
-    Ok(took)
+    Ok((periods, took))
 }

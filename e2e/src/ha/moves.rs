@@ -14,15 +14,24 @@ use crate::poll::{eventually, until};
 const CALM: Duration = Duration::from_millis(700);
 
 pub(super) fn run(mut row: Row) -> Result<Row> {
+    while row.left() > 0 && row.is_good() {
+        row = some(row)?;
+        row.say_progress();
+    }
+    Ok(row)
+}
+
+/// As many as are done with the same servers.
+fn some(mut row: Row) -> Result<Row> {
     let scene = Scene::of(row.part, row.servers, &[])?;
     eventually(LIMIT, "the tables", || workload::prepare(&scene.address).map(Some))?;
     Sysbench::prepare(&scene.address)?;
     let sysbench = Sysbench::start(&scene.address, "oltp_read_write", &["--db-ps-mode=disable"])?;
     let ground = Ground::new(scene.address.clone());
-    let (record, (periods, took)) = workload::run(&ground, false, || rounds(&scene, &ground, row.rounds))?;
+    let (record, (periods, took)) = workload::run(&ground, false, || rounds(&scene, &ground, row.left()))?;
     let said = sysbench.end()?;
-    row.work[1] = usize::try_from(said.transactions / 100)?;
-    row.until_writes = took;
+    row.work[1] += usize::try_from(said.transactions / 100)?;
+    row.until_writes.extend(took);
     for (what, count) in [("retried", said.retried / 100), ("reconnected", said.reconnects / 100)] {
         // sysbench begins a transaction again after a deadlock of its own making, too.
         if count > 0 && what == "reconnected" {
