@@ -194,6 +194,7 @@ fn each_text_has_its_member(flavor: Flavor) {
     for client in &mut clients {
         assert_eq!(read_all(client), made, "the same member answers, who has kept it");
     }
+    a_session_finds_its_write_beside_caches(&stage, &address);
     let (is_over, errors, reads) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for client in &mut clients[1..] {
@@ -232,6 +233,27 @@ fn each_text_has_its_member(flavor: Flavor) {
         is_over.store(true, Ordering::Relaxed);
     });
     assert_eq!(errors.load(Ordering::Relaxed), 0, "of {}", reads.load(Ordering::Relaxed));
+}
+
+/// Its write did not pass through the cache that has kept the answer, whose server has it.
+fn a_session_finds_its_write_beside_caches(stage: &Stage, address: &Address) {
+    let sql = "/*+ delphinus(cache_ttl=3600000) */ SELECT COUNT(*) FROM layered";
+    let mut session = address.connect().unwrap();
+    let before: u64 = session.value(sql).unwrap().parse().unwrap();
+    assert_eq!(address.connect().unwrap().value(sql).unwrap(), before.to_string(), "it is kept");
+    session.query(&format!("INSERT INTO layered VALUES ({})", before + 1000)).unwrap();
+    let wanted = (before + 1).to_string();
+    for server in &stage.cluster.servers {
+        let count = || server.query("SELECT COUNT(*) FROM app.layered");
+        until(LIMIT, "the row is everywhere", || Ok(count().is_ok_and(|count| count.trim() == wanted)))
+            .unwrap();
+    }
+    // Until the outer layer has seen that they have it, and longer.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(3) {
+        assert_eq!(session.value(sql).unwrap(), wanted);
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 fn clients_of(address: &Address) -> Client {

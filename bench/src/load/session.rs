@@ -113,7 +113,8 @@ impl Session {
             let error = ErrPacket::parse(&first)?;
             return Err(anyhow!("cannot prepare {sql}: error {}: {}", error.code, error.text()));
         }
-        let ok = PrepareOk::parse(&first)?;
+        let ok =
+            PrepareOk::parse(&first)?.with_context(|| format!("the server has prepared nothing: {sql}"))?;
         let has_eof = !self.capabilities.contains(Capabilities::DEPRECATE_EOF);
         for count in [ok.params, ok.columns] {
             let eof = u16::from(has_eof && count > 0);

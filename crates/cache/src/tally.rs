@@ -132,18 +132,22 @@ impl Tally {
     /// True if its statements name this table, or may: in this schema, or in any.
     pub fn may_name_table(&self, schema: Option<&str>, table: &str) -> bool {
         self.may_name(|named| {
-            named.table.eq_ignore_ascii_case(table)
-                && schema.is_none_or(|schema| self.schema_of(named) == Some(schema))
+            named.table.eq_ignore_ascii_case(table) && schema.is_none_or(|schema| self.is_in(named, schema))
         })
     }
 
     /// True if they name a table of this schema, or may.
     pub fn may_name_schema(&self, schema: &str) -> bool {
-        self.may_name(|named| self.schema_of(named) == Some(schema))
+        self.may_name(|named| self.is_in(named, schema))
     }
 
     fn may_name(&self, is_it: impl Fn(&Named) -> bool) -> bool {
         self.named.as_ref().is_none_or(|all| all.iter().any(is_it))
+    }
+
+    /// As servers compare names where case says nothing. Elsewhere, one answer too many is forgotten.
+    fn is_in(&self, named: &Named, schema: &str) -> bool {
+        self.schema_of(named).is_some_and(|own| own.eq_ignore_ascii_case(schema))
     }
 
     fn schema_of<'a>(&'a self, named: &'a Named) -> Option<&'a str> {

@@ -326,11 +326,9 @@ async fn prepare_unlogged(connection: &mut Connection, payload: &[u8]) -> Result
 /// What a server means that answers a preparation with an ordinary OK.
 fn no_right() -> ErrPacket {
     let message = "Access denied; the server has not prepared the statement: the user lacks a right for it";
-    ErrPacket {
-        code: error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
-        state: *b"42000",
-        message: message.as_bytes().to_vec(),
-    }
+    let mut refusal = ErrPacket::in_place_of_answer(error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR, message);
+    refusal.state = *b"42000";
+    refusal
 }
 
 async fn result_set(

@@ -383,6 +383,11 @@ impl Pool {
         open.saturating_sub(u32::try_from(idle).unwrap_or(u32::MAX))
     }
 
+    /// Connections to `backend` that this worker may keep while others wait.
+    pub fn share(&self, backend: BackendId) -> u32 {
+        self.backends[backend.index()].budget.share()
+    }
+
     /// Connections of this worker to `backend`: (open, idle).
     pub fn size(&self, backend: BackendId) -> (u32, usize) {
         let pool = &self.backends[backend.index()];

@@ -260,6 +260,12 @@ impl Backend {
         self.health.is_up()
     }
 
+    /// True if it is down, and all that is known is that it does not answer in time: it may be slow, or hang. One that refuses
+    /// connections is gone.
+    pub fn is_silent(&self) -> bool {
+        self.health.is_down() && self.tally.is_silent()
+    }
+
     /// True if an operator has taken it out of use.
     #[inline]
     pub fn is_offline(&self) -> bool {
@@ -271,6 +277,11 @@ impl Backend {
     #[inline]
     pub fn is_fenced(&self) -> bool {
         self.health.is_fenced()
+    }
+
+    /// True if it is another Delphinus, which may answer by what it has kept.
+    pub fn is_delphinus(&self) -> bool {
+        self.facts.as_ref().is_some_and(|facts| facts.is_delphinus)
     }
 
     /// True if it was the primary, as far back as is known, and is not any more.

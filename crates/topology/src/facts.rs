@@ -40,6 +40,8 @@ pub struct ServerFacts {
     pub default_collation: u16,
     /// Its collations.
     pub collations: Collations,
+    /// It is another Delphinus: what it answers may have been kept there from before a write that its server has by now.
+    pub is_delphinus: bool,
 }
 
 impl ServerFacts {
@@ -51,6 +53,7 @@ impl ServerFacts {
             flavor: Flavor::of(version, ""),
             default_collation: 255,
             collations: Collations::default(),
+            is_delphinus: false,
         }
     }
 

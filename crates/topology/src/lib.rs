@@ -56,5 +56,6 @@ pub use replication::{Following, Receiver, Replication};
 pub use rest::Rest;
 pub use snapshot::{Member, Snapshot, Succession};
 pub use vip::{
-    Assigning, Fitness, Floating, Holders, Peer, Serving, Standing, Step, Vip, VipRole, assign, step, tells,
+    Assigning, Fitness, Floating, Holders, Peer, Serving, Slow, Standing, Step, Vip, VipRole, assign, step,
+    tells,
 };

@@ -40,7 +40,7 @@ struct Search {
 }
 
 impl Search {
-    /// True if all of `backends` that can be read have `position`. `whom`: whose position may have changed since the last time;
+    /// True if all of `backends` that can be read have `position`, and answer by it: a Delphinus among them may have kept what is older. `whom`: whose position may have changed since the last time;
     /// `None`: whoever's, and who can be read.
     fn is_even(
         &mut self,
@@ -55,6 +55,7 @@ impl Search {
         let is_well = |backend: &Backend| {
             !backend.is_readable_replica()
                 || backend.position.as_ref().is_some_and(|own| own.contains(position))
+                    && !backend.is_delphinus()
         };
         for seen in whom.unwrap_or_default() {
             let at = seen.backend().index();

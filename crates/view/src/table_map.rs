@@ -102,9 +102,13 @@ impl TableMap {
             (Some(before), Some(reach)) => *before.reach == *reach,
             _ => false,
         };
+        // Before and behind it: a reader takes the number first. So none has the new number with what was known before, and none finds an
+        // answer valid by the old number once a write was counted by what is known now.
+        if !is_same {
+            self.edition.fetch_add(1, Ordering::SeqCst);
+        }
         self.known.store(reach.map(|reach| Arc::new(Known { reach: Arc::new(reach), as_of: seen })));
         if !is_same {
-            // Behind it: readers take the number first, so that none has the new number with what was known before.
             self.edition.fetch_add(1, Ordering::SeqCst);
         }
     }

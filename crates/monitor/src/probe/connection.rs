@@ -7,11 +7,12 @@ use delphinus_wire::auth::{BackendSecret, Password};
 use delphinus_wire::command::Code;
 use delphinus_wire::compression::Algorithm;
 use delphinus_wire::handshake::ConnectAttributes;
+use delphinus_wire::response::Layer;
 
 use super::error::ProbeError;
 use crate::settings::{BackendSpec, Settings};
 
-/// What is asked for. Query attributes and session tracking would only make packets longer.
+/// What is asked for. Query attributes would only make packets longer; another Delphinus says in the session's state that it is one.
 const WANTED: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0
         | Capabilities::LONG_FLAG.0
@@ -20,7 +21,8 @@ const WANTED: Capabilities = Capabilities(
         | Capabilities::SECURE_CONNECTION.0
         | Capabilities::PLUGIN_AUTH.0
         | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
-        | Capabilities::DEPRECATE_EOF.0,
+        | Capabilities::DEPRECATE_EOF.0
+        | Capabilities::SESSION_TRACK.0,
 );
 
 /// utf8mb4_general_ci, which every server has.
@@ -33,6 +35,7 @@ pub(crate) struct Connection {
     buffer: Buffer,
     agreed: Capabilities,
     offered: Capabilities,
+    peer: Layer,
 }
 
 impl Connection {
@@ -75,6 +78,7 @@ impl Connection {
             buffer: Buffer::default(),
             agreed: login.capabilities,
             offered: login.greeting.capabilities,
+            peer: login.peer,
         })
     }
 
@@ -86,6 +90,11 @@ impl Connection {
     /// What the backend said it can do.
     pub(crate) fn offered(&self) -> Capabilities {
         self.offered
+    }
+
+    /// True if the backend is another Delphinus.
+    pub(crate) fn is_delphinus(&self) -> bool {
+        self.peer != Layer::None
     }
 
     /// Starts a command.

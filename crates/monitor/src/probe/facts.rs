@@ -124,7 +124,8 @@ pub(super) async fn read_facts(
         .map(|collation| collation.id)
         .ok_or(ProbeError::Nonsense("its default collation is not in its own table"))?;
     let version = variables.version.clone();
-    Ok(ServerFacts { version, version_number, flavor, default_collation, collations })
+    let is_delphinus = connection.is_delphinus();
+    Ok(ServerFacts { version, version_number, flavor, default_collation, collations, is_delphinus })
 }
 
 /// A row of the table. Rows without an id or a character set stand for nothing that can be on the wire.

@@ -143,6 +143,7 @@ mod tests {
                 flavor,
                 default_collation: 45,
                 collations: delphinus_topology::Collations::default(),
+                is_delphinus: false,
             };
             assert_eq!(statement(&facts), words, "{flavor:?} {version_number}");
         }

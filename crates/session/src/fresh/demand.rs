@@ -68,7 +68,20 @@ impl Causality {
                 found.replicas.push(*backend);
             }
         }
+        if self.has_to_find_writes(reading) {
+            for id in replicas.into_iter().filter(|id| keeps_answers(*id, reading.snapshot)) {
+                if !found.replicas.contains(&id) {
+                    found.replicas.push(id);
+                }
+            }
+        }
         found
+    }
+
+    /// True if the session has to find writes, its own or those of others.
+    fn has_to_find_writes(&self, reading: &Reading<'_>) -> bool {
+        let is_sessions = self.token.is_some() || self.last_write.is_some() || self.has_untold;
+        is_sessions || reading.level == Consistency::Global || reading.is_for_layer
     }
 
     fn may_wait_for(&self, replica: BackendId, reading: &Reading<'_>) -> bool {
@@ -124,9 +137,15 @@ impl Causality {
     }
 }
 
+/// True for a replica that is another Delphinus: its server has a write before the answers that it has kept end, for the write did not
+/// pass through it.
+fn keeps_answers(replica: BackendId, snapshot: &Snapshot) -> bool {
+    snapshot.backend(replica).is_some_and(Backend::is_delphinus)
+}
+
 #[cfg(test)]
 mod tests {
-    use delphinus_topology::Rest;
+    use delphinus_topology::{Rest, ServerFacts};
 
     use super::super::scene::{ONE, PRIMARY, Scene, TWO};
     use super::*;
@@ -169,6 +188,22 @@ mod tests {
         assert_eq!(scene.behind(&causality), (vec![], true));
         scene.probed(ONE, "0-1-5");
         assert_eq!(scene.behind(&causality), (vec![TWO], false));
+    }
+
+    #[test]
+    fn another_delphinus_is_no_place_to_find_a_write() {
+        let mut scene = Scene::new(None);
+        let facts = ServerFacts { is_delphinus: true, ..ServerFacts::bare("10.11.6-MariaDB") };
+        scene.snapshot.backends[TWO.index()].facts = Some(facts.into());
+        let mut causality = Causality::default();
+        scene.probed(PRIMARY, "0-1-4");
+        scene.run(&mut causality, TWO, ("SELECT * FROM t", ""));
+        assert!(!scene.behind(&causality).0.contains(&TWO), "it has only read there");
+        scene.run(&mut causality, PRIMARY, ("INSERT INTO t VALUES (1)", "0-1-5"));
+        scene.probed(ONE, "0-1-5");
+        scene.probed(TWO, "0-1-5");
+        assert_eq!(scene.behind(&causality), (vec![TWO], false));
+        assert!(causality.is_free_to_read(&scene.reading(Consistency::Eventual)));
     }
 
     #[test]

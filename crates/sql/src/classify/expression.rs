@@ -246,6 +246,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         match found {
             Some(Call::Syntax | Call::Pure) if !is_quoted => {}
             Some(Call::Volatile) if !is_quoted => self.uses |= Uses::VOLATILE,
+            Some(Call::XPath) if !is_quoted => self.uses |= Uses::USER_VARS,
             Some(Call::Delay) => {
                 self.risks |= Risks::SLEEPS;
                 self.uses |= Uses::VOLATILE;
@@ -259,9 +260,9 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             }
             // `COUNT (*)`: no routine is called so, and servers refuse to read it.
             Some(Call::Tight) if self.cursor.text(self.cursor.beyond().0) == b"*" => {}
-            Some(Call::Syntax | Call::Pure | Call::Tight | Call::Volatile | Call::TightVolatile) => {
-                self.unknown_call();
-            }
+            Some(
+                Call::Syntax | Call::Pure | Call::Tight | Call::Volatile | Call::TightVolatile | Call::XPath,
+            ) => self.unknown_call(),
             Some(call) => self.special_call(here, call),
             None if self.is_column_list() => {}
             None => self.unknown_call(),
@@ -310,7 +311,13 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             Call::ServerState => self.refuse(Why::ServerState),
             Call::Sequence if self.is_named(here, b"lastval") => self.refuse(Why::Sequence),
             Call::Sequence => self.sequence(),
-            Call::Pure | Call::Tight | Call::Volatile | Call::Delay | Call::TightVolatile | Call::Syntax => {}
+            Call::Pure
+            | Call::Tight
+            | Call::Volatile
+            | Call::Delay
+            | Call::TightVolatile
+            | Call::XPath
+            | Call::Syntax => {}
         }
     }
 

@@ -17,7 +17,9 @@ pub(crate) enum Call {
     Tight,
     /// A built-in function whose value changes by itself, such as the time.
     Volatile,
-    /// The same, called for the time that it takes: `SLEEP`, `BENCHMARK`.
+    /// One whose text may name user variables: `$@a` in an XPath expression.
+    XPath,
+    /// A volatile one, called for the time that it takes: `SLEEP`, `BENCHMARK`.
     Delay,
     /// A volatile one that is tight.
     TightVolatile,

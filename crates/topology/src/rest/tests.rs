@@ -48,6 +48,17 @@ fn two_equal_positions_without_a_write_between_are_a_rest() {
 }
 
 #[test]
+fn another_delphinus_may_have_kept_what_is_older() {
+    let mut bench = Bench::new();
+    let facts = ServerFacts { is_delphinus: true, ..ServerFacts::bare("8.0.36") };
+    let position = Some(Arc::new(GtidSet::parse("0-1-5").unwrap()));
+    bench.see(1, ProbeOutcome::Answered(Answer { position, ..Answer::bare(facts.into(), true) }));
+    bench.probe(2, "0-1-5", None);
+    bench.probe(0, "0-1-5", Some(1));
+    assert_eq!(bench.probe(0, "0-1-5", Some(1)), Some(Rest { writes: 1, is_even: false }));
+}
+
+#[test]
 fn a_replica_that_is_down_does_not_count_until_it_is_back() {
     let mut bench = Bench::new();
     for (backend, position) in [(1, "0-1-5"), (2, "0-1-2"), (0, "0-1-5")] {

@@ -55,9 +55,10 @@ pub(crate) struct Means {
 struct Place(Rc<Answers>);
 
 impl Place {
-    fn take(answers: &Rc<Answers>) -> Option<Self> {
+    /// One of `most`, if that many are not on their way.
+    fn take(answers: &Rc<Answers>, most: usize) -> Option<Self> {
         let count: &Cell<usize> = &answers.refreshes;
-        answers.has_place_to_renew().then(|| {
+        (answers.has_place_to_renew() && count.get() < most).then(|| {
             count.set(count.get() + 1);
             Self(answers.clone())
         })
@@ -74,7 +75,9 @@ impl Refresh {
     /// Asks anew, if there is room for that and no session asks already; `None` if not.
     pub(crate) fn begin(self, means: Means, (key, wanting): (Key, Wanting), older: &Kept) -> Option<()> {
         let answers = &means.answers;
-        let place = Place::take(answers)?;
+        // Clients need connections, too, and would stand behind these in the queue for one.
+        let share = means.pool.share(self.backend(&means).ok()?);
+        let place = Place::take(answers, most_at_once(share))?;
         // The key in two places, and what is asked.
         let room = answers.memory.take(Owner::Cache, 2 * key.size() + self.asked.bytes())?;
         let flight = answers.cache.flights.begin_again(&key)?;
@@ -101,11 +104,15 @@ impl Refresh {
         Some(())
     }
 
+    fn backend(&self, means: &Means) -> Result<BackendId, String> {
+        match self.target {
+            Target::Replica(backend) => Ok(backend),
+            Target::Primary => means.outlook.usable_primary().map_err(|error| error.reason().clone()),
+        }
+    }
+
     async fn ask(&self, means: &Means, mut keeping: Keeping) -> Result<(), String> {
-        let backend = match self.target {
-            Target::Replica(backend) => backend,
-            Target::Primary => means.outlook.usable_primary().map_err(|error| error.reason().clone())?,
-        };
+        let backend = self.backend(means)?;
         let memory = Rc::<Memory>::default();
         let request = Request {
             backend,
@@ -151,9 +158,24 @@ impl Refresh {
     }
 }
 
+/// A quarter of the connections that there may be, and at least one.
+fn most_at_once(share: u32) -> usize {
+    usize::try_from(share / 4).unwrap_or(usize::MAX).max(1)
+}
+
 /// What the answer will have to a question that no session of its own asks: nothing is known but what the monitor has told.
 fn origin(outlook: &Outlook, backend: BackendId, rights: Epoch) -> Origin {
     let (began, progress) = (rt::now(), &outlook.progress);
     let position = progress.probed(backend).clone();
     outlook.with_snapshot(|snapshot, _| origin_at((backend, rights), (progress, snapshot), position, began))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refreshes_leave_most_connections_to_clients() {
+        assert_eq!([1, 4, 7, 8, 100].map(most_at_once), [1, 1, 1, 2, 25]);
+    }
 }

@@ -56,6 +56,7 @@ pub(super) static GROUPS: &[Group] = &[
     group(Call::Tight, from(80_024), NEVER, "st_collect"),
     group(Call::TightVolatile, ALWAYS, ALWAYS, "curdate curtime now sysdate"),
     group(Call::Pure, ALWAYS, ALWAYS, PURE),
+    group(Call::XPath, ALWAYS, ALWAYS, "extractvalue updatexml"),
     group(Call::Volatile, ALWAYS, ALWAYS, VOLATILE),
     group(Call::Delay, ALWAYS, ALWAYS, "benchmark sleep"),
     group(Call::Pure, ALWAYS, ALWAYS, SPATIAL),
@@ -101,7 +102,7 @@ const PURE: &str = "\
     abs acos addtime aes_decrypt aes_encrypt ascii asin atan atan2 avg bin bit_count bit_length ceil ceiling \
     char_length character_length coalesce coercibility compress concat concat_ws conv convert convert_tz cos \
     cot crc32 current_user database datediff date_format day dayname dayofmonth dayofweek dayofyear degrees \
-    elt exp export_set extractvalue field find_in_set floor format from_base64 from_days from_unixtime \
+    elt exp export_set field find_in_set floor format from_base64 from_days from_unixtime \
     get_format greatest hex hour if ifnull inet6_aton inet6_ntoa inet_aton inet_ntoa insert instr interval \
     isnull is_ipv4 is_ipv4_compat is_ipv4_mapped is_ipv6 json_array json_array_append json_array_insert \
     json_contains json_contains_path json_depth json_extract json_insert json_keys json_length json_merge \
@@ -111,7 +112,7 @@ const PURE: &str = "\
     period_diff pi pow power quarter quote radians repeat replace reverse right round rpad rtrim schema \
     second sec_to_time sha2 sign sin soundex space sqrt strcmp str_to_date substring_index subtime tan \
     timediff timestampadd timestampdiff time_format time_to_sec to_base64 to_days to_seconds truncate ucase \
-    uncompress uncompressed_length unhex updatexml upper user value values version week weekday weekofyear \
+    uncompress uncompressed_length unhex upper user value values version week weekday weekofyear \
     weight_string year yearweek";
 
 /// The value of a column's default may be the time.
