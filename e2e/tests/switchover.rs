@@ -12,6 +12,8 @@ mod keys;
 mod killed_actor;
 #[path = "switchover/load.rs"]
 mod load;
+#[path = "switchover/lost_tail.rs"]
+mod lost_tail;
 #[path = "switchover/programs.rs"]
 mod programs;
 #[path = "switchover/refused.rs"]
@@ -90,6 +92,7 @@ fn whole(flavor: Flavor) {
     relayed::a_relay_alone_acknowledges(&mut scene);
     failover::without_semi_sync_it_takes_a_word(&mut scene);
     failover::with_semi_sync_nothing_is_lost(&mut scene);
+    lost_tail::a_primary_without_the_end_of_its_log_is_not_opened(&mut scene);
 }
 
 fn roles_move(scene: &Scene) {
