@@ -20,41 +20,77 @@ pub struct Etcd {
     child: Child,
     /// Where it is reached.
     pub endpoint: String,
-    _folder: Folder,
+    /// The words by which etcdctl is let in.
+    pub let_in: Vec<String>,
+    folder: Folder,
     _ports: Vec<PortLease>,
+}
+
+/// What a member asks for of those who come to it.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    /// It is reached by HTTPS.
+    pub has_tls: bool,
+    /// More words for etcd.
+    pub asks: Vec<String>,
+    /// Words by which etcdctl is let in.
+    pub let_in: Vec<String>,
 }
 
 impl Etcd {
     /// On loopback.
     pub fn start() -> Result<Self> {
+        Self::start_guarded(Guard::default())
+    }
+
+    /// On loopback, where it lets in not everybody.
+    pub fn start_guarded(guard: Guard) -> Result<Self> {
         let ports = [PortLease::take()?, PortLease::take()?];
-        let endpoint = format!("http://127.0.0.1:{}", ports[0].port());
+        let scheme = if guard.has_tls { "https" } else { "http" };
+        let endpoint = format!("{scheme}://127.0.0.1:{}", ports[0].port());
         let peers = format!("http://127.0.0.1:{}", ports[1].port());
-        Self::start_with(&|| Command::new("env"), (&endpoint, &peers), ports.into())
+        Self::begin(&|| Command::new("env"), (&endpoint, &peers), ports.into(), guard)
     }
 
     /// Where `enter` leads to.
     pub(crate) fn start_with(
         enter: &dyn Fn() -> Command,
+        urls: (&str, &str),
+        ports: Vec<PortLease>,
+    ) -> Result<Self> {
+        Self::begin(enter, urls, ports, Guard::default())
+    }
+
+    fn begin(
+        enter: &dyn Fn() -> Command,
         (endpoint, peers): (&str, &str),
         ports: Vec<PortLease>,
+        guard: Guard,
     ) -> Result<Self> {
         let folder = Folder::new("etcd")?;
         let mut command = enter();
-        command.args(["setpriv", "--pdeathsig", "KILL", "etcd", "--data-dir"]).arg(folder.path());
+        command
+            .args(["setpriv", "--pdeathsig", "KILL", "etcd", "--data-dir"])
+            .arg(folder.path().join("data"));
         command.args(["--listen-client-urls", endpoint, "--advertise-client-urls", endpoint]);
         command.args(["--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers]);
-        command.args(["--initial-cluster", &format!("default={peers}"), "--logger", "zap"]);
+        command.args(["--initial-cluster", &format!("default={peers}"), "--logger", "zap"]).args(guard.asks);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.context("cannot start etcd")?;
-        let started = Self { child, endpoint: endpoint.to_owned(), _folder: folder, _ports: ports };
+        let (endpoint, let_in) = (endpoint.to_owned(), guard.let_in);
+        let started = Self { child, endpoint, let_in, folder, _ports: ports };
         until(LIMIT, "etcd", || Ok(started.ask_from(enter(), &["endpoint", "health"]).is_ok()))?;
         Ok(started)
     }
 
+    /// A folder that goes with it, beside its data.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     fn ask_from(&self, mut enter: Command, words: &[&str]) -> Result<String> {
-        enter.args(["etcdctl", "--endpoints", &self.endpoint]).args(words).env("ETCDCTL_API", "3");
-        run(&mut enter, LIMIT)?.success()
+        enter.args(["etcdctl", "--endpoints", &self.endpoint]).args(&self.let_in).args(words);
+        run(enter.env("ETCDCTL_API", "3"), LIMIT)?.success()
     }
 
     /// What etcdctl says.

@@ -2,6 +2,7 @@
 //! for docs/failover.md, and sysbench works beside them; their history is judged. `cargo xtask e2e ha` writes the table of
 //! docs/switchover.md with it.
 
+mod actor;
 mod kills;
 mod moves;
 mod page;
@@ -27,7 +28,9 @@ pub enum Part {
     Switchover,
     /// kill -9 of the primary, with `auto_failover`.
     Kill,
-    /// The same where a relay alone acknowledges, and is waited for without end.
+    /// The same with two proxies, and the one that acts is killed, too: at each step of the failover in its turn.
+    ActorKilled,
+    /// kill -9 of the primary where a relay alone acknowledges, and is waited for without end.
     Relay,
     /// The same, and the process of the proxy and the relay is killed, too, when the relay is cut.
     RelayKilled,
@@ -37,8 +40,14 @@ pub enum Part {
 
 impl Part {
     /// All.
-    pub const ALL: [Self; 5] =
-        [Self::Switchover, Self::Kill, Self::Relay, Self::RelayKilled, Self::RelaySwitchover];
+    pub const ALL: [Self; 6] = [
+        Self::Switchover,
+        Self::Kill,
+        Self::ActorKilled,
+        Self::Relay,
+        Self::RelayKilled,
+        Self::RelaySwitchover,
+    ];
 
     /// The word for it on the command line.
     pub fn word(self) -> &'static str {
@@ -47,6 +56,7 @@ impl Part {
             Self::Kill => "kill",
             Self::Relay => "relay",
             Self::RelayKilled => "relay-killed",
+            Self::ActorKilled => "actor-killed",
             Self::RelaySwitchover => "relay-switchover",
         }
     }
@@ -58,6 +68,7 @@ impl Part {
             Self::Kill => "kill -9 of the primary",
             Self::Relay => "kill -9 of the primary, a relay acknowledges",
             Self::RelayKilled => "kill -9 of the primary, then of the proxy with its relay",
+            Self::ActorKilled => "kill -9 of the primary, then of the proxy that acts",
             Self::RelaySwitchover => "SWITCHOVER, a relay acknowledges",
         }
     }
@@ -142,6 +153,6 @@ pub fn run(part: Part, servers: Servers, rounds: usize) -> anyhow::Result<Row> {
     };
     match part {
         Part::Switchover | Part::RelaySwitchover => moves::run(row),
-        Part::Kill | Part::Relay | Part::RelayKilled => kills::run(row),
+        Part::Kill | Part::ActorKilled | Part::Relay | Part::RelayKilled => kills::run(row),
     }
 }

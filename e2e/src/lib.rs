@@ -47,7 +47,7 @@ pub use config_file::ConfigFile;
 pub use counting_relay::CountingRelay;
 pub use delay::delay_replica;
 pub use drivers::{Driver, run_python};
-pub use etcd::Etcd;
+pub use etcd::{Etcd, Guard};
 pub use failover_account::{failover_account, failover_section};
 pub use general_log::GeneralLog;
 pub use haproxy::Haproxy;

@@ -9,6 +9,7 @@ mod load;
 mod places;
 mod refusals;
 mod rpl;
+mod several;
 mod stream;
 mod strong;
 
@@ -46,7 +47,7 @@ impl Length {
 }
 
 /// All parts.
-pub const PARTS: [Part; 9] = [
+pub const PARTS: [Part; 10] = [
     Part { name: "stream", is_extra: false, run: stream::check },
     Part { name: "refusals", is_extra: false, run: refusals::check },
     Part { name: "places", is_extra: false, run: places::check },
@@ -54,6 +55,7 @@ pub const PARTS: [Part; 9] = [
     Part { name: "compression", is_extra: false, run: compression::check },
     Part { name: "kills", is_extra: false, run: kills::check },
     Part { name: "primary", is_extra: false, run: strong::check },
+    Part { name: "several", is_extra: false, run: several::check },
     Part { name: "large", is_extra: false, run: kills::large },
     Part { name: "rpl", is_extra: true, run: rpl::check },
 ];

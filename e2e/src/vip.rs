@@ -9,12 +9,15 @@ mod failsafe;
 mod group_peers;
 mod group_store;
 mod keepalived;
+mod kept_sessions;
+mod own_moves;
 mod peers;
 mod proxies;
 mod settings;
 mod table;
 mod watch;
 mod world;
+mod writers;
 
 use std::time::Duration;
 
@@ -61,7 +64,7 @@ pub fn run(is_short: bool, only: &[String], mut say: impl FnMut(&str)) -> Result
         }
     };
     let kinds: [(Kind, &[&[Case<Proxies>]]); 3] = [
-        (Kind::Plain, &[proxies::CASES, settings::CASES]),
+        (Kind::Plain, &[proxies::CASES, settings::CASES, kept_sessions::CASES]),
         (Kind::Failsafe, &[failsafe::CASES]),
         (Kind::Apart, &[apart::CASES]),
     ];

@@ -124,7 +124,7 @@ fn two_writable_backends_stop_the_writes_until_it_is_clear() {
     let ids: Vec<_> = stage.cluster.servers.iter().map(|server| server.server_id).collect();
     until_writer(&stage, ids[0]);
     let mut client = stage.address.connect().unwrap();
-    // One that follows nobody may have been promoted.
+    // One that follows no server may have been promoted.
     stage.cluster.servers[2].query("STOP SLAVE; SET GLOBAL read_only = 0").unwrap();
     until(LIMIT, "writes to stop", || match client.query("INSERT INTO app.written (server) VALUES (1)") {
         Ok(_) => Ok(false),

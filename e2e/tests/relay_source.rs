@@ -14,6 +14,10 @@ mod door;
 mod keep;
 #[path = "relay_source/primary.rs"]
 mod primary;
+#[path = "relay_source/reset.rs"]
+mod reset;
+#[path = "relay_source/several.rs"]
+mod several;
 #[path = "relay_source/support.rs"]
 mod support;
 #[path = "relay_source/told.rs"]
@@ -108,6 +112,11 @@ fn a_broken_disk_holds_commits() {
 #[test]
 fn an_unmounted_disk_holds_commits() {
     disk::unmounted(Flavor::MariaDb);
+}
+
+#[test]
+fn relays_of_one_process_do_not_disturb_each_other() {
+    several::one_does_not_disturb_the_other();
 }
 
 #[test]

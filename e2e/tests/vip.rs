@@ -1,6 +1,10 @@
-//! Virtual IPs in network namespaces: the short part of `cargo xtask e2e vip`. It needs root, as the product does for them.
+//! Virtual IPs in network namespaces: the short part of `cargo xtask e2e vip`. It needs root, as the product does for them. And leases in
+//! an etcd that does not let in everybody.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "vip/guarded_etcd.rs"]
+mod guarded_etcd;
 
 use std::process::Command;
 

@@ -118,7 +118,7 @@ struct HaArgs {
     #[arg(long, default_value_t = 50)]
     rounds: u32,
     /// Only this; can be repeated. The parts of "relay": a relay in the proxy alone acknowledges.
-    #[arg(long, value_parser = ["switchover", "kill", "relay", "relay-killed", "relay-switchover"])]
+    #[arg(long, value_parser = ["switchover", "kill", "actor-killed", "relay", "relay-killed", "relay-switchover"])]
     part: Vec<String>,
     /// Only these servers; can be repeated. A wrong name lists them.
     #[arg(long)]

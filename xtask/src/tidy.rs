@@ -20,6 +20,7 @@ mod runtime;
 mod rust_file;
 mod scan;
 mod tree;
+mod tuples;
 mod unused;
 
 use std::fmt;
@@ -74,7 +75,7 @@ impl fmt::Display for Violation {
 
 type Rule = fn(&Project) -> Vec<Violation>;
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     calls::check,
     crate_table::check,
     pure_crates::check,
@@ -82,6 +83,7 @@ const RULES: [Rule; 15] = [
     file_layout::check,
     names::check,
     panics::check,
+    tuples::check,
     err_packets::check,
     error_numbers::check,
     exceptions::check,

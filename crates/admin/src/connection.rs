@@ -58,7 +58,8 @@ pub(crate) async fn run(console: Rc<Console>, peer: Peer, listener: Arc<Listener
     let (host, visitor) = (peer.host(), Visitor::of(peer.ip, peer.system_user));
     if let Ok(mut stream) = peer.into_stream() {
         let mut buffer = Buffer::default();
-        let login = log_in(&console, &mut stream, &mut buffer, (&listener, &host, (visitor, &place)));
+        let newcomer = Newcomer { listener: &listener, host: &host, visitor, place: &place };
+        let login = log_in(&console, &mut stream, &mut buffer, newcomer);
         let login = rt::timeout(place.login_limit(), login);
         match rt::either(login, place.evicted()).await {
             Either::Second(()) => {
@@ -80,11 +81,19 @@ pub(crate) async fn run(console: Rc<Console>, peer: Peer, listener: Arc<Listener
     drop(place);
 }
 
+/// A client that has not logged in yet, and by which listener it came.
+struct Newcomer<'a> {
+    listener: &'a ListenerSettings,
+    host: &'a str,
+    visitor: Visitor,
+    place: &'a Place,
+}
+
 async fn log_in(
     console: &Console,
     stream: &mut Stream,
     buffer: &mut Buffer,
-    (listener, host, (visitor, place)): (&ListenerSettings, &str, (Visitor, &Place)),
+    Newcomer { listener, host, visitor, place }: Newcomer<'_>,
 ) -> Result<(Caller, Capabilities), NetError> {
     let settings = ServerSettings {
         capabilities: OFFERED,

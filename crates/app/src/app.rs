@@ -130,8 +130,8 @@ impl App {
         let running = Running::new(config, store, parts);
         let view = |(index, cluster): (usize, &mut RunningCluster)| {
             let shown = running.clone();
-            let parts = (&registry, running.parts.ha.clone(), running.parts.relays.clone());
-            cluster.view(parts, move || shown.config().clusters[index].schemas.clone())
+            let (ha, relays) = (running.parts.ha.clone(), running.parts.relays.clone());
+            cluster.view(&registry, ha, relays, move || shown.config().clusters[index].schemas.clone())
         };
         let acceptor =
             Acceptor { workers: seats, registry: registry.clone(), counters: of_thread(count).process };

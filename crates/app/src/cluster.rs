@@ -145,7 +145,9 @@ impl RunningCluster {
     /// As operators see it; `schemas` tells what schemas are in it alone.
     pub(crate) fn view(
         &mut self,
-        (registry, ha, relays): (&Arc<Registry>, Rc<Ha>, Rc<Relays>),
+        registry: &Arc<Registry>,
+        ha: Rc<Ha>,
+        relays: Rc<Relays>,
         schemas: impl Fn() -> Vec<String> + 'static,
     ) -> ClusterView {
         let switching = Box::new(self.promotion(registry, ha, relays));

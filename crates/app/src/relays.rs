@@ -240,7 +240,7 @@ impl Relays {
         let one = self.named(name).ok_or_else(|| format!("there is no relay '{name}'"))?;
         let cut = one.relay.cut(CutBy::Move, Some(epoch)).await;
         match cut.map_err(|error| format!("the cut does not last: {error}"))? {
-            Some(epoch) => Ok(format!("acknowledges to nobody, epoch {epoch}")),
+            Some(epoch) => Ok(format!("acknowledges to no source, epoch {epoch}")),
             None => Err(format!("it was not cut: it is in epoch {} by now", one.relay.epoch().epoch)),
         }
     }

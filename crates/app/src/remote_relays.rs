@@ -116,7 +116,7 @@ impl RemoteRelays {
                 return Err(no.why);
             }
         }
-        Ok(format!("acknowledges to nobody; it was told so at {}", one.address))
+        Ok(format!("acknowledges to no source; it was told so at {}", one.address))
     }
 
     /// True if a move has cut it, with this epoch, and it has that on disk.

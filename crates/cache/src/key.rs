@@ -80,14 +80,16 @@ impl Key {
     /// The key of a question. `place`: where the answer is wanted from, in the caller's own words.
     pub fn new(asker: &Asker<'_>, settings: &Settings<'_>, place: &[u8], command: Command<'_>) -> Self {
         let mut bytes = Vec::with_capacity(512);
-        Self::write(&mut bytes, (asker, settings, place), command);
+        Self::write(&mut bytes, asker, settings, place, command);
         Self(bytes.into())
     }
 
     /// Writes a question into `bytes`, in the place of what is there: the same as [`Key::new`], and nothing is allocated.
     pub fn write(
         bytes: &mut Vec<u8>,
-        (asker, settings, place): (&Asker<'_>, &Settings<'_>, &[u8]),
+        asker: &Asker<'_>,
+        settings: &Settings<'_>,
+        place: &[u8],
         command: Command<'_>,
     ) {
         bytes.clear();
@@ -203,7 +205,7 @@ mod tests {
         let of_equal = Key::new(&asker, &usual, b"", execute(b"SELECT 1", elsewhere, b"", b"", b""));
         assert_eq!(keys[13], of_equal, "equal settings are one question, wherever they are");
         let mut written = vec![1, 2, 3];
-        Key::write(&mut written, (&asker, &usual, b""), query);
+        Key::write(&mut written, &asker, &usual, b"", query);
         assert_eq!(Key::from(&written[..]), keys[0]);
         let by_bytes = HashSet::from([keys[0].clone()]);
         assert!(by_bytes.contains(&written[..]), "it is found by its bytes");

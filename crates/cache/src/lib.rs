@@ -17,6 +17,6 @@ pub use key::{Asker, Command, Key, Settings};
 pub use origin::{Origin, Own, Write};
 pub use store::{Age, Cache, Found, Incoming, Kept, Limits, Stored};
 pub use tables::{
-    About, Around, Feed, Noted, Place, Primary, Reads, Running, SETTLING, Seen, Spot, Tables, Untold,
+    About, Feed, Noted, Place, Primary, Reads, Regime, Running, SETTLING, Seen, Spot, Tables, Untold,
 };
 pub use tally::{Counts, Event, Group, Named, Tallies, Tally};

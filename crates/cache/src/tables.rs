@@ -201,7 +201,7 @@ impl Reads {
 
 /// What a validity depends on beside the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Around {
+pub struct Regime {
     /// The primary.
     pub primary: Option<Primary>,
     /// The edition of what is known of views: with another one, other tables are read.
@@ -240,7 +240,7 @@ enum Inherited {
     All,
 }
 
-impl Around {
+impl Regime {
     fn backend(&self) -> Option<BackendId> {
         self.primary.map(|primary| primary.backend)
     }
@@ -322,28 +322,28 @@ impl Tables {
 
     /// The same, proved to have all that had been written; `None` if it is not. `origin` is where it is asked for, as it was found
     /// after that was seen: what is written in between ends it.
-    pub fn prove(&self, seen: Seen, origin: &Origin, around: Around) -> Option<Reads> {
+    pub fn prove(&self, seen: Seen, origin: &Origin, regime: Regime) -> Option<Reads> {
         let is_fed = self.feed.is_some();
-        let inherited = around.inherited(origin.began);
+        let inherited = regime.inherited(origin.began);
         let is_settled = inherited == Inherited::All;
         let had_all = origin.had_all && !is_fed && inherited != Inherited::Shown;
         let is_there = |(spot, _): &(Spot, u64)| {
             let cell = self.cell(*spot);
             let place = cell.place.load();
             place.as_ref().is_none_or(|place| {
-                if is_settled && around.backend() == Some(place.backend) && place.earlier != Earlier::Nothing
+                if is_settled && regime.backend() == Some(place.backend) && place.earlier != Earlier::Nothing
                 {
                     cell.forget_earlier(place);
                 }
                 // That all had all is told by what this process writes: others may have written since.
-                had_all || has(origin, place, around.backend(), inherited)
+                had_all || has(origin, place, regime.backend(), inherited)
             })
         };
         let Seen { era, cells } = seen;
-        let has_ground = self.feed.as_ref().is_none_or(|feed| feed.carries(era, origin, around.backend()));
+        let has_ground = self.feed.as_ref().is_none_or(|feed| feed.carries(era, origin, regime.backend()));
         (has_ground && cells.iter().all(is_there)).then_some(Reads {
-            primary: around.primary,
-            edition: around.edition,
+            primary: regime.primary,
+            edition: regime.edition,
             era,
             cells,
         })
@@ -352,14 +352,14 @@ impl Tables {
     /// True if nothing of this has been written since, as far as is known, and enough is known. The clock is looked at only where there
     /// is a feed.
     #[inline]
-    pub fn is_valid(&self, reads: &Reads, around: Around, now: impl FnOnce() -> Instant) -> bool {
+    pub fn is_valid(&self, reads: &Reads, regime: Regime, now: impl FnOnce() -> Instant) -> bool {
         // Before the counts are looked at: they have all that is known by then.
         if self.feed.as_ref().is_some_and(|feed| feed.era(now()) != Some(reads.era)) {
             return false;
         }
         let is_same = |(spot, count): &(Spot, u64)| self.cell(*spot).count.load(Ordering::SeqCst) == *count;
-        reads.primary == around.primary
-            && reads.edition == around.edition
+        reads.primary == regime.primary
+            && reads.edition == regime.edition
             && reads.primary.is_some()
             && reads.cells.iter().all(is_same)
     }

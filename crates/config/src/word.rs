@@ -53,7 +53,7 @@ macro_rules! words {
 words! {
     /// What a failover does when something acknowledged may be lost.
     OnLoss {
-        /// It promotes nobody.
+        /// It promotes no server.
         Refuse = "refuse",
         /// It promotes whoever has received most.
         Proceed = "proceed",

@@ -185,10 +185,17 @@ impl Gateway {
         if status == 200 && value.get("error").is_none() {
             return Ok(value);
         }
-        let said = value["message"].as_str().or(value["error"].as_str()).unwrap_or("");
+        let said = value["message"].as_str().or(value["error"].as_str()).unwrap_or_else(|| plain(&text));
         let why = format!("{endpoint}: HTTP {status} {said}");
         Err(failed(status, value["code"].as_u64(), said, why))
     }
+}
+
+/// Words that stand before the gateway (etcd's own HTTP server) are no JSON. The first line says it; a page of somebody else does not.
+fn plain(text: &str) -> &str {
+    const MOST: usize = 300;
+    let line = text.trim_start().lines().next().unwrap_or_default();
+    if line.starts_with(['{', '<']) || line.len() > MOST { "" } else { line }
 }
 
 /// etcd's words for a token that was signed before users or roles were changed: any change makes all tokens old, whoever they are for.
@@ -337,6 +344,19 @@ mod tests {
         let login = ("/v3/auth/authenticate".to_owned(), None);
         let asked = |token: &str| ("/v3/kv/range".to_owned(), Some(token.to_owned()));
         assert_eq!(serving.join().unwrap(), [login.clone(), asked("t1"), login, asked("t2")]);
+    }
+
+    /// etcd asks for a certificate and for a user, and the certificate has a name.
+    #[test]
+    fn words_that_are_no_json_are_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let access = Access { user: None, ..access(&listener) };
+        let serving = std::thread::spawn(move || serve(&listener, &[(400, "CommonName of client\n")]));
+        let answer = Gateway::new(access).unwrap().post("/v3/kv/range", &json!({}));
+        serving.join().unwrap();
+        let why = answer.err().unwrap().to_string();
+        assert!(why.ends_with("HTTP 400 CommonName of client"), "{why}");
+        assert_eq!([plain("<html>"), plain("{\"a\":1}"), plain(""), plain(&"x".repeat(301))], [""; 4]);
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Pool {
         let limit = Duration::from_millis(settings.connect_timeout_ms);
         let timed_out = || unreachable(place, NetError::TimedOut(settings.connect_timeout_ms));
         let log = self.asked_log(backend);
-        let killed = kill((backend, place, what), identity, (&settings, log), thread);
+        let killed = kill((backend, place), what, identity, (&settings, log), thread);
         rt::timeout(limit, killed).await.unwrap_or_else(|| Err(timed_out()))
     }
 }
@@ -132,7 +132,8 @@ fn unreachable(place: &Place, error: NetError) -> PoolError {
 }
 
 async fn kill(
-    (backend, place, what): (BackendId, &Place, What),
+    (backend, place): (BackendId, &Place),
+    what: What,
     identity: &Identity,
     (settings, log): (&Settings, Option<AskedLog>),
     thread: impl Fn() -> Option<Thread>,

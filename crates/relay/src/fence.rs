@@ -197,7 +197,7 @@ impl Fence {
 
     /// Ends a cut, if the epoch is still this one; `None`: it is not. With the identity of a source, that source may be acknowledged even
     /// if it was cut off before; without, any that was not. `turned`: where that source is, if that has to be kept. `then` is called once
-    /// that counts. Waits for the disk.
+    /// that counts. A word that says what counts by now is taken in any epoch: it is one whose answer was lost. Waits for the disk.
     pub(crate) fn admit_in(
         &self,
         epoch: u64,
@@ -206,14 +206,14 @@ impl Fence {
     ) -> io::Result<Option<u64>> {
         let _writing = self.writing();
         let state = self.lock();
-        if epoch != state.epoch.epoch {
-            return Ok(None);
-        }
         let (mut next, version) = (state.epoch.with_admitted(identity), state.version);
         next.turned = turned.or(next.turned);
         if next == state.epoch {
             then();
-            return Ok(Some(epoch));
+            return Ok(Some(next.epoch));
+        }
+        if epoch != state.epoch.epoch {
+            return Ok(None);
         }
         next.epoch += 1;
         let number = next.epoch;

@@ -2,10 +2,12 @@
 //!
 //! - An empty log begins with the source's oldest or current file.
 //! - The same source with the same file goes on in it: what the relay has of the file's head is compared first.
+//! - The same source without that file is refused where its log has begun anew (`reset`).
 //! - Any other source, or history, must have all that the relay has. It begins a new folder, with the whole file that holds the first group
 //!   that is missing here. So does the same source where it does not go on in the file that the log ends with (`elsewhere`).
 
 mod elsewhere;
+mod reset;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,9 +17,10 @@ use delphinus_net::rt::{self, Either, watch};
 use delphinus_wire::binlog::MAGIC;
 
 pub(crate) use self::elsewhere::Elsewhere;
+use self::reset::{Before, before_of_mysql, other_history};
 use crate::fence::{Fence, Refusal};
 use crate::intake::{Disk, IntakeError, Start, Writer};
-use crate::log::{Anchor, Log, LogFile};
+use crate::log::{Anchor, Flavor, Log, LogFile, read_head};
 use crate::receive::Stream;
 use crate::replica::compression_name;
 use crate::settings::{Settings, Target};
@@ -274,12 +277,14 @@ impl<D: Disk> Receiver<D> {
             };
             return Ok(Way::New(self.probe(target, facts, from).await?.0));
         };
+        let mut is_gone = false;
         if file.folder.source.identity == facts.identity && !self.elsewhere.is_left(file.ordinal) {
             let from = From::File(&file.name, MAGIC.len() as u32);
             match self.probe(target, facts, from).await {
                 Ok((_, head)) if is_head(&file, &head)? => return Ok(Way::On(file, offset)),
+                Ok(_) => is_gone = true,
                 Err(error) if !error.is_missing() => return Err(error),
-                _ => {}
+                Err(error) => is_gone = error.is_no_such_file(),
             }
         }
         let executed = self.log.executed();
@@ -289,6 +294,9 @@ impl<D: Disk> Receiver<D> {
                  relay cannot follow it"
             )));
         }
+        if is_gone && !facts.is_relay {
+            self.look_for_reset(target, facts).await?;
+        }
         match self.probe(target, facts, From::Set(&executed)).await {
             Ok((name, _)) => Ok(Way::New(name)),
             Err(error) if error.is_missing() => Err(SourceError::Stop(format!(
@@ -296,6 +304,27 @@ impl<D: Disk> Receiver<D> {
             ))),
             Err(error) => Err(error),
         }
+    }
+
+    /// The source has not the file any more that the log ends with. Fails where that was not removed as an old one: where its own log
+    /// has begun anew, its GTIDs come again with something else in them.
+    async fn look_for_reset(&self, target: &Target, facts: &Facts) -> Result<(), SourceError> {
+        let before = match facts.flavor {
+            Flavor::MySql => before_of_mysql(&self.ask(target, "SELECT @@GLOBAL.gtid_purged").await?)?,
+            Flavor::MariaDb => {
+                let (_, head) = self.probe(target, facts, From::File("", MAGIC.len() as u32)).await?;
+                Before::MariaDb(read_head(&head)?.list)
+            }
+        };
+        let again = self.log.look(|executed, state| before.own_again((executed, state), facts));
+        again.map_or(Ok(()), |again| Err(SourceError::Stop(other_history(&again))))
+    }
+
+    /// One row of the source, on a connection of its own.
+    async fn ask(&self, target: &Target, sql: &str) -> Result<Vec<String>, SourceError> {
+        let limit = self.settings.limit;
+        let asking = async { Connection::open(target, &self.settings).await?.row(sql).await };
+        rt::timeout(limit, asking).await.ok_or(SourceError::Silent(limit.as_millis() as u64))?
     }
 
     /// The first file that the source sends if it is asked like this, and its head. On a connection of its own, and not as one that

@@ -225,7 +225,7 @@ impl Relay {
 
     /// Follows `target` from now on, and may acknowledge to it, which calls itself `identity`: what a move of the primary's role says. A relay
     /// with a source of its own does so after a restart, too. Gives false, and does nothing, if the relay is in another epoch than this
-    /// one: it was cut since that was decided.
+    /// one: it was cut since that was decided. Said a second time it is done, whatever epoch that has led to.
     ///
     /// # Errors
     /// The disk; nothing has changed then in this process.

@@ -160,11 +160,16 @@ impl Cluster {
         step(progress, what, || {
             replication::connect(spec.flavor, &servers, progress).map_err(|error| with_logs(error, &servers))
         })?;
-        Ok(Self::new(spec.flavor, servers, (Arc::clone(programs), ports, dir)))
+        Ok(Self::new(spec.flavor, servers, Arc::clone(programs), ports, dir))
     }
 
-    fn new(flavor: Flavor, servers: Vec<Server>, parts: (Arc<Programs>, Vec<PortLease>, WatchedDir)) -> Self {
-        let (programs, ports, dir) = parts;
+    fn new(
+        flavor: Flavor,
+        servers: Vec<Server>,
+        programs: Arc<Programs>,
+        ports: Vec<PortLease>,
+        dir: WatchedDir,
+    ) -> Self {
         let owned = |account: Account| (account.user.to_owned(), account.password.to_owned());
         let (app_user, app_password) = owned(APP);
         let (monitor_user, monitor_password) = owned(MONITOR);

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_cache::{Command, Group, Kept, Key, Named, Origin, Tally};
+use delphinus_cache::{Command, Group, Kept, Named, Origin, Tally};
 use delphinus_net::{NetError, rt};
 use delphinus_pool::Checkout;
 use delphinus_route::{Cluster, Explanation, Question, Rule};
@@ -25,8 +25,8 @@ use crate::io::{Input, Relayed};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{
-    Answers, Around, Asking, Consulted, Copied, Deadline, Giver, Looked, Means, Refresh, Trace, Wanting,
-    check_listener, execution, hints_in, shortcut_of, text_of, why_not_cached,
+    Answers, Around, Asking, CommandCopy, Consulted, Deadline, Giver, Looked, Means, Miss, Refresh, Trace,
+    Wanting, check_listener, execution, hints_in, shortcut_of, text_of, why_not_cached,
 };
 
 /// A question that may be answered from the cache.
@@ -36,6 +36,13 @@ enum Asks {
     Text(usize),
     /// By a statement that was prepared.
     Prepared(ClientStmtId),
+}
+
+/// An answer that will soon be too old, and what is wanted of the next one.
+struct Aging<'a> {
+    statement: &'a Statement,
+    wanting: Wanting,
+    older: &'a Kept,
 }
 
 impl Session {
@@ -218,7 +225,7 @@ impl Session {
 }
 
 /// What is kept with an answer.
-type Beside = Arc<dyn Any + Send + Sync>;
+type KeptWith = Arc<dyn Any + Send + Sync>;
 
 /// Answers from the cache, and answers for it.
 impl Session {
@@ -234,19 +241,18 @@ impl Session {
         match self.look_in_cache(Command::Query(text), &wanting) {
             Some(Looked::Has { kept, is_due }) => {
                 if is_due {
-                    let asked = Copied::Text(text.to_vec());
+                    let asked = CommandCopy::Text(text.to_vec());
                     let depends = self.depends(input, Asks::Text(text_at));
-                    if self
-                        .renew(Command::Query(text), (asked, depends), (statement, wanting, &kept))
-                        .is_none()
-                    {
+                    let aging = Aging { statement, wanting, older: &kept };
+                    if self.renew(Command::Query(text), (asked, depends), aging).is_none() {
                         kept.renew_later();
                     }
                 }
                 self.give_long(input, statement, &kept).await
             }
             Some(Looked::HasNot(key, tally)) => {
-                Box::pin(self.consult((input, Asks::Text(text_at)), (key, wanting, tally), statement)).await
+                let miss = Miss { key, wanting, tally };
+                Box::pin(self.consult((input, Asks::Text(text_at)), miss, statement)).await
             }
             None => Ok(false),
         }
@@ -266,16 +272,18 @@ impl Session {
         match self.look_in_cache(command, &wanting) {
             Some(Looked::Has { kept, is_due }) => {
                 let capabilities = self.client.capabilities;
-                if is_due && let Some(asked) = Copied::execution(found, payload, params, capabilities) {
+                if is_due && let Some(asked) = CommandCopy::execution(found, payload, params, capabilities) {
                     let depends = self.depends(input, Asks::Prepared(id));
-                    if self.renew(command, (asked, depends), (statement, wanting, &kept)).is_none() {
+                    let aging = Aging { statement, wanting, older: &kept };
+                    if self.renew(command, (asked, depends), aging).is_none() {
                         kept.renew_later();
                     }
                 }
                 self.give_long(input, statement, &kept).await
             }
             Some(Looked::HasNot(key, tally)) => {
-                Box::pin(self.consult((input, Asks::Prepared(id)), (key, wanting, tally), statement)).await
+                let miss = Miss { key, wanting, tally };
+                Box::pin(self.consult((input, Asks::Prepared(id)), miss, statement)).await
             }
             None => Ok(false),
         }
@@ -319,8 +327,8 @@ impl Session {
     fn renew(
         &self,
         command: Command<'_>,
-        (asked, depends): (Copied, Option<Depends>),
-        (statement, wanting, older): (&Statement, Wanting, &Kept),
+        (asked, depends): (CommandCopy, Option<Depends>),
+        Aging { statement, wanting, older }: Aging<'_>,
     ) -> Option<()> {
         if self.worker.outlook.is_paused() {
             // Nothing is sent while operators have statements wait.
@@ -370,7 +378,7 @@ impl Session {
     async fn consult(
         &mut self,
         (input, asks): (Input, Asks),
-        (key, wanting, tally): (Key, Wanting, Arc<Tally>),
+        miss: Miss,
         statement: &Statement,
     ) -> Result<bool, NetError> {
         let Some(answers) = self.worker.answers.clone() else { return Ok(false) };
@@ -380,9 +388,9 @@ impl Session {
         let is_killed = || self.held.activity.is_killed();
         let waits = (&self.held.spent, is_killed);
         let rules = &self.settings.routing.rules;
-        let shortcut = self.steering.shortcut((statement, self.costs.digest()), &wanting, rules);
-        let beside = shortcut.map(|shortcut| answers.share(shortcut) as Beside);
-        match answers.consult((key, wanting, tally), fitness, patience, waits).await {
+        let shortcut = self.steering.shortcut((statement, self.costs.digest()), &miss.wanting, rules);
+        let beside = shortcut.map(|shortcut| answers.share(shortcut) as KeptWith);
+        match answers.consult(miss, fitness, patience, waits).await {
             Consulted::Knows(kept) => return self.give(input, statement, &kept).await,
             Consulted::Wants(mut keeping) => {
                 keeping.beside = beside;

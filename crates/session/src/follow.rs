@@ -33,8 +33,8 @@ pub(crate) use self::tracking::AskedTracking;
 use crate::outlook::Outlook;
 use crate::state::{Ran, Wanted};
 
-/// What of its cluster and its user a session is settled with.
-pub(crate) struct Around<'a> {
+/// What a session is settled with that is not its own: of its cluster, and of its user.
+pub(crate) struct Shared<'a> {
     pub stored_code: &'a StoredCode,
     pub users: &'a Users,
     pub keys: &'a Keys,
@@ -51,29 +51,29 @@ pub(crate) async fn settle(
     noted: &mut Noted,
     checkout: &mut Checkout,
     ran: Ran<'_>,
-    around: Around<'_>,
+    shared: Shared<'_>,
 ) -> Result<Vec<Changed>, PoolError> {
     let Ran { statement, text, response } = ran;
-    let hidden = noted.settle_hidden(ran, state, around.stored_code).await;
+    let hidden = noted.settle_hidden(ran, state, shared.stored_code).await;
     let executed = Executed { statement, text, response, hidden: &hidden, now: rt::now() };
     let (had, before) = (checkout.connection().have.schema.clone(), state.want.schema.clone());
-    let defaults_since = noted.settle_rights(&executed, around.keys, around.users);
+    let defaults_since = noted.settle_rights(&executed, shared.keys, shared.users);
     state.count_own_tables(checkout, ran);
     state.asked_tracking.learn(ran);
     let learnt = state.learn_from(&executed);
     let may_change_vars = learnt.is_some() || !response.changes.is_empty();
     let mut late = Vec::new();
     if let Some(learnt) = learnt {
-        let facts = if learnt.has_hidden_collations() { around.outlook.server_facts() } else { None };
+        let facts = if learnt.has_hidden_collations() { shared.outlook.server_facts() } else { None };
         let collations = facts.as_ref().map(|facts| &facts.collations);
         late = Box::pin(state.ask(checkout, &learnt, ran, collations)).await?;
     }
     if let Some(epoch) = defaults_since.filter(|_| state.reads_results()) {
         let names = noted.set_globally(&executed, state);
-        Box::pin(state.learn_defaults(checkout, names, around.users.defaults(), epoch)).await?;
+        Box::pin(state.learn_defaults(checkout, names, shared.users.defaults(), epoch)).await?;
     }
     noted.executed = None;
-    state.learn_sql(checkout, &executed, around.most_prepared);
+    state.learn_sql(checkout, &executed, shared.most_prepared);
     if may_change_vars {
         state.idle_limit_s = idle_limit_s(&state.want.vars);
     }

@@ -24,7 +24,7 @@ pub(crate) use beside::{Beside, Break};
 pub(crate) use cut::Cut;
 pub(crate) use cut_short::Ending;
 pub(crate) use input::{HELD, Input, Waited};
-pub(crate) use relay::{Heard, Relayed};
+pub(crate) use relay::{Heard, LastBytes, Relayed};
 
 /// What the clients of one worker share.
 pub(crate) struct Equipment {
@@ -68,7 +68,9 @@ pub(crate) struct Client {
 impl Client {
     /// One that has logged in; `buffer` has what it has sent behind its login.
     pub(crate) fn new(
-        (stream, buffer, room): (Stream, Buffer, Permit),
+        stream: Stream,
+        buffer: Buffer,
+        room: Permit,
         capabilities: Capabilities,
         (equipment, spent): (Rc<Equipment>, Rc<Spent>),
     ) -> Self {

@@ -90,7 +90,9 @@ fn sent_text<'a>(client: &'a Client, statements: &'a ClientStatements, costs: &C
 pub(crate) fn log_try(
     client: &Client,
     statements: &ClientStatements,
-    (connection, costs, forwarded): (&Connection, &Costs, &Result<Relayed, Cut>),
+    connection: &Connection,
+    costs: &Costs,
+    forwarded: &Result<Relayed, Cut>,
 ) {
     let (Some(_), Some(began)) = (connection.begin_question(), costs.began()) else { return };
     let Some(payload) = client.kept_command().and_then(|command| command.get(HEADER_LEN..)) else { return };

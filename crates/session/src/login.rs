@@ -105,7 +105,7 @@ async fn log_in(
             return Err(NetError::Closed);
         }
     };
-    let settings = server_settings(&worker, &entrance, &listener, (&stream, id, host.clone()))?;
+    let settings = server_settings(&worker, &entrance, &listener, &stream, (id, host.clone()))?;
     let visitor = Visitor::of(ip, system_user);
     let limit = Duration::from_millis(limit);
     let attempt = LoginAttempt::new(worker.registry.failed_logins(), connected, (visitor, &host), limit);
@@ -238,7 +238,7 @@ impl Seed {
         let spent = Rc::new(Spent::new(self.info.clone()));
         let agreed = outcome.connection.capabilities;
         let equipment = (worker.equipment.clone(), spent.clone());
-        let client = Client::new((self.stream, self.buffer, room), agreed, equipment);
+        let client = Client::new(self.stream, self.buffer, room, agreed, equipment);
         let (id, published) = (self.info.id, Published::new(self.info.clone(), worker.counters.clone()));
         let takes_expired = agreed.contains(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS);
         let peer = Layer::of_client(&outcome.attributes, agreed);

@@ -3,7 +3,7 @@
 use delphinus_net::Stream;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Question, READ_ATTEMPTS, Reason, Target};
-use delphinus_sql::{Class, Effects, Statement};
+use delphinus_sql::{Class, Effects, Statement, may_lock_rows};
 use delphinus_telemetry::Wait;
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
@@ -308,11 +308,7 @@ fn is_expired(error: &ProxyError) -> bool {
 fn only_reads(statement: &Statement, sql: &[u8]) -> bool {
     let reads = matches!(statement.class, Class::Select | Class::Show | Class::Set | Class::Do);
     let may_write = Effects::CALLS_ROUTINE.union(Effects::UNKNOWN).union(Effects::GETS_LOCK);
-    let mut words = sql.split(|byte| !byte.is_ascii_alphanumeric());
-    // FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE: in a text that names none of them nothing locks.
-    let mut locks =
-        || words.any(|word| [&b"update"[..], b"share"].iter().any(|lock| word.eq_ignore_ascii_case(lock)));
-    reads && !statement.effects.intersects(may_write) && !locks()
+    reads && !statement.effects.intersects(may_write) && !may_lock_rows(sql)
 }
 
 #[cfg(test)]

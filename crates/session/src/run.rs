@@ -314,7 +314,7 @@ impl Session {
         let ran_s = self.held.activity.since_s(self.worker.registry.clock_s());
         let verdict = judge(self.stand(), sent, checkout.backend(), &forwarded, ran_s);
         if !matches!((&verdict, &forwarded), (Verdict::Tell | Verdict::Lost(_), Ok(_))) {
-            log_try(&self.client, &self.statements, (checkout.connection(), &self.costs, &forwarded));
+            log_try(&self.client, &self.statements, checkout.connection(), &self.costs, &forwarded);
         }
         match forwarded {
             Err(Cut::Client(error)) => Err(error),

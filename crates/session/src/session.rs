@@ -21,7 +21,7 @@ use crate::costs::Costs;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
 use crate::hold::{Held, Seats};
-use crate::io::{Client, Input, Relayed};
+use crate::io::{Client, Input, LastBytes, Relayed};
 use crate::login::{Destination, check_schema, destination, first_state, lex, may_talk};
 use crate::rescue::{Seeking, Stakes, count_unless_lost, lost_after_refusal, told_of_loss};
 use crate::route::Route;
@@ -387,7 +387,8 @@ impl Session {
         if settled.is_ok() && self.client.post_last(rest, *len) {
             return Ok(Served::Answered);
         }
-        self.answer_last(settled, ran, (std::mem::take(rest), *len, *is_untouched)).await
+        let last = LastBytes { rest: std::mem::take(rest), len: *len, is_untouched: *is_untouched };
+        self.answer_last(settled, ran, last).await
     }
 
     /// Has everything reported again, behind the answer to a statement that shows what the client is told of; its last bytes are in
@@ -412,7 +413,7 @@ impl Session {
         &mut self,
         settled: Result<(), PoolError>,
         Ran { statement, response, .. }: Ran<'_>,
-        (rest, len, is_untouched): (Buffer, usize, bool),
+        LastBytes { rest, len, is_untouched }: LastBytes,
     ) -> Outcome {
         let settled = match settled {
             Err(lost) if is_untouched => {

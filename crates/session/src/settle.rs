@@ -9,7 +9,7 @@ use delphinus_view::StoredCode;
 
 use crate::answer::{list_left, rows_left};
 use crate::costs::{Costs, Timed};
-use crate::follow::{self, Around, Noted};
+use crate::follow::{self, Noted, Shared};
 use crate::fresh::{Causality, Done};
 use crate::hold::Held;
 use crate::state::{Ran, Wanted};
@@ -69,14 +69,14 @@ impl Settling<'_> {
         }
         let _timed = Timed::by(Wait::Question, &self.held.spent);
         let before = self.state.want.schema.clone();
-        let around = Around {
+        let shared = Shared {
             stored_code,
             users: &self.held.source.users,
             keys: &self.held.keys,
             outlook: &self.held.source.outlook,
             most_prepared,
         };
-        let settled = match follow::settle(self.state, self.noted, checkout, ran, around).await {
+        let settled = match follow::settle(self.state, self.noted, checkout, ran, shared).await {
             Ok(late) => {
                 self.causality.take_gtids(&late, &self.held.source.outlook);
                 Ok(())

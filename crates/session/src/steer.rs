@@ -25,7 +25,7 @@ use crate::answer::own_settings::OwnSettings;
 use crate::hold::Held;
 
 pub(crate) use cache::{
-    Answers, Asking, Consulted, Fitness, Giver, Keeping, Looked, Means, Refresh, Wanting, execution,
+    Answers, Asking, Consulted, Fitness, Giver, Keeping, Looked, Means, Miss, Refresh, Wanting, execution,
     shortcut_of, text_of, values, why_not_cached,
 };
 pub(crate) use deadline::Deadline;
@@ -33,7 +33,7 @@ pub(crate) use filters::Occasion;
 pub(crate) use hints::{hints_in, hints_of};
 pub(crate) use limits::{limitable, wait_for_turn};
 pub(crate) use listener::check_listener;
-pub(crate) use mirror::{Asked as Copied, CopyWanted, Mirrors};
+pub(crate) use mirror::{CommandCopy, CopyWanted, Mirrors};
 pub(crate) use read_only::{Fate, holds_insert_id};
 pub(crate) use scope::Around;
 pub(crate) use trace::Trace;
@@ -46,7 +46,7 @@ pub(crate) struct Steering {
     pub(crate) is_asked: bool,
     /// A number made from the text of the command that runs, where reads go by that.
     pub(crate) text: u32,
-    wish: Option<Asked>,
+    wish: Option<AskedPlace>,
     /// Whether its answer may come from the cache, or go there.
     pub(crate) cache: Option<CacheWish>,
     /// The rule that says so, and which answers are kept for it.
@@ -105,8 +105,9 @@ pub(crate) struct Standing {
     pub limits: Option<Box<Limited>>,
 }
 
+/// Where a command is wanted, by a hint or by a rule.
 #[derive(Debug, Clone)]
-pub(crate) enum Asked {
+pub(crate) enum AskedPlace {
     Hint(RulePlace),
     Rule(RulePlace),
 }
@@ -178,13 +179,13 @@ impl Steering {
     #[inline]
     pub(crate) fn wish(&self) -> Option<Wish<'_>> {
         self.wish.as_ref().map(|asked| match asked {
-            Asked::Hint(place) => Wish::Hint(place.as_place()),
-            Asked::Rule(place) => Wish::Rule(place.as_place()),
+            AskedPlace::Hint(place) => Wish::Hint(place.as_place()),
+            AskedPlace::Rule(place) => Wish::Rule(place.as_place()),
         })
     }
 
     /// The same, and by whom.
-    pub(crate) fn asked_place(&self) -> Option<&Asked> {
+    pub(crate) fn asked_place(&self) -> Option<&AskedPlace> {
         self.wish.as_ref()
     }
 }

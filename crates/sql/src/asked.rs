@@ -3,10 +3,12 @@
 //! Owns: reading the few forms of such statements that can be answered without a server. `None` stands for every other form.
 
 mod diagnostics;
+mod process_list;
 mod status;
 mod variables;
 
 pub use diagnostics::{DiagnosticsShown, diagnostics_shown};
+pub use process_list::shows_whole_statements;
 pub use status::{shows_counters_of_session, status_named};
 pub use variables::{SelectedVariable, selected_variables};
 

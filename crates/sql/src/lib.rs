@@ -14,7 +14,9 @@ mod effects;
 mod event;
 mod hints;
 mod keyword;
+mod left;
 mod lexer;
+mod mentions;
 mod names;
 mod options;
 mod reach;
@@ -30,7 +32,7 @@ mod work;
 
 pub use asked::{
     DiagnosticsShown, SelectedVariable, diagnostics_shown, selected_variables, shows_counters_of_session,
-    status_named,
+    shows_whole_statements, status_named,
 };
 pub use assignments::{Assignment, Scope, Target, TransactionScope, assignments};
 pub use classify::explain::explained_route;
@@ -38,11 +40,13 @@ pub use classify::{classify, classify_and_digest, classify_and_sketch};
 pub use digest::{Digest, Sketch, digest};
 pub use effects::Effects;
 pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};
+pub use left::{keeps_warnings, shows_tables};
+pub use mentions::{may_ask_for_schema, may_run_explained, may_show, may_store_result, rows_are_of_queries};
 pub use names::{
     AdvisoryLocks, Handlers, Kill, KillScope, KillTarget, PreparedFrom, RightsChanged, SessionFunction, Span,
-    SqlPrepared, TableName, TemporaryTables, advisory_locks, bare_words, builtin_calls, dynamic_expression,
-    handlers, immediate_from, kill_target, may_list_variable, parameters, prepared_from, rights_changed,
-    spells, sql_prepared, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
+    SqlPrepared, TableName, TemporaryTables, advisory_locks, builtin_calls, dynamic_expression, handlers,
+    immediate_from, kill_target, may_list_variable, parameters, prepared_from, rights_changed, spells,
+    sql_prepared, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use reach::{Kind as TableKind, Reach, ReachBuilder, TableKey, Touched, Written, is_of_server};
@@ -51,6 +55,6 @@ pub use split::split;
 pub use statement::{Access, Class, Statement, Why};
 pub use stored::{Body, Catalog, CatalogBuilder, Changes, CodeChange, Hidden, Runs, Stored};
 pub use text::{Names, SqlText};
-pub use transactions::{lets_transactions_write, looks_at_data, may_lock_to_share};
+pub use transactions::{lets_transactions_write, looks_at_data, may_lock_rows, may_lock_to_share};
 pub use uses::Uses;
 pub use work::bytes_read;

@@ -21,7 +21,6 @@ mod used_schemas;
 mod user_variables;
 
 pub use advisory_locks::{AdvisoryLocks, advisory_locks};
-pub use bare_words::bare_words;
 pub use builtin_calls::{SessionFunction, Span, builtin_calls};
 pub use columns::unnamed_columns;
 pub use dynamic::{dynamic_expression, spells};
@@ -35,6 +34,7 @@ pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};
 pub use used_schemas::used_schemas;
 pub use user_variables::user_variables_assigned;
 
+pub(crate) use bare_words::bare_words;
 pub(crate) use mentioned::{Mentioned, Word, may_be_call};
 pub(crate) use tables::Objects;
 pub(crate) use unquote::{literal_text, name_text, user_variable_name};

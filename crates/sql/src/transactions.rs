@@ -1,5 +1,6 @@
 //! What statements mean to a transaction that cannot write: whether they let the next ones write, and what they look at.
 
+use crate::mentions::mentions;
 use crate::{Access, Class, Effects, LexOptions, Statement, Target, assignments};
 
 /// True if transactions may write after this `SET`.
@@ -30,18 +31,17 @@ pub fn looks_at_data(sql: &[u8], statement: &Statement) -> bool {
     };
     !may_be_about_session
         || statement.effects.contains(Effects::CALLS_ROUTINE)
-        || names(sql, &["from", "table"])
+        || mentions(sql, &["from", "table"])
 }
 
 /// False for a locking read that certainly locks as a write does, with `FOR UPDATE`.
 pub fn may_lock_to_share(sql: &[u8]) -> bool {
-    names(sql, &["share"])
+    mentions(sql, &["share"])
 }
 
-/// True if one of these words is in the text, be it in a comment.
-fn names(sql: &[u8], words: &[&str]) -> bool {
-    let mut found = sql.split(|byte| !byte.is_ascii_alphanumeric());
-    found.any(|found| words.iter().any(|word| found.eq_ignore_ascii_case(word.as_bytes())))
+/// False for what certainly locks no rows: FOR UPDATE, FOR SHARE and LOCK IN SHARE MODE have one of these words.
+pub fn may_lock_rows(sql: &[u8]) -> bool {
+    mentions(sql, &["update", "share"])
 }
 
 #[cfg(test)]
@@ -91,13 +91,15 @@ mod tests {
 
     #[test]
     fn for_share_is_no_write() {
-        for (sql, may) in [
-            ("SELECT a FROM t FOR UPDATE", false),
-            ("SELECT a FROM t LOCK IN SHARE MODE", true),
-            ("SELECT a FROM t for share SKIP LOCKED", true),
-            ("SELECT shared FROM t FOR UPDATE", false),
+        for (sql, locks, may_share) in [
+            ("SELECT a FROM t FOR UPDATE", true, false),
+            ("SELECT a FROM t LOCK IN SHARE MODE", true, true),
+            ("SELECT a FROM t for share SKIP LOCKED", true, true),
+            ("SELECT shared FROM t FOR UPDATE", true, false),
+            ("SELECT shared, updates FROM t", false, false),
         ] {
-            assert_eq!(may_lock_to_share(sql.as_bytes()), may, "{sql}");
+            let found = (may_lock_rows(sql.as_bytes()), may_lock_to_share(sql.as_bytes()));
+            assert_eq!(found, (locks, may_share), "{sql}");
         }
     }
 }

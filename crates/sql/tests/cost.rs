@@ -11,12 +11,12 @@ use std::fmt::Write as _;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use delphinus_sql::{
-    Body, Catalog, CatalogBuilder, CodeChange, Flavor, LexOptions, Quotes, SqlText, Statement, Stored,
-    TextCharset, advisory_locks, assignments, bare_words, builtin_calls, bytes_read, classify,
-    classify_and_sketch, diagnostics_shown, digest, dynamic_expression, explained_route, handlers, hints,
-    immediate_from, kill_target, may_list_variable, parameters, prepared_from, rights_changed,
-    selected_variables, shows_counters_of_session, spells, split, sql_prepared, status_named, tables,
-    temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
+    Body, Catalog, CatalogBuilder, Class, CodeChange, Flavor, LexOptions, Quotes, SqlText, Statement, Stored,
+    TextCharset, advisory_locks, assignments, builtin_calls, bytes_read, classify, classify_and_sketch,
+    diagnostics_shown, digest, dynamic_expression, explained_route, handlers, hints, immediate_from,
+    keeps_warnings, kill_target, may_list_variable, parameters, prepared_from, rights_changed,
+    selected_variables, shows_counters_of_session, shows_whole_statements, spells, split, sql_prepared,
+    status_named, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
 };
 
 /// How often a byte may be read by one function.
@@ -34,7 +34,7 @@ static TURN: Mutex<()> = Mutex::new(());
 type Reading = (&'static str, fn(&[u8], LexOptions));
 
 /// All that reads texts. Those that walk through the classifier alone differ only in what they keep.
-const READINGS: [Reading; 34] = [
+const READINGS: [Reading; 35] = [
     ("classify", |sql, lex| _ = classify(sql, lex)),
     ("split", |sql, lex| _ = split(sql, lex).count()),
     ("classify_and_sketch", |sql, lex| _ = classify_and_sketch(sql, lex, 7)),
@@ -64,7 +64,8 @@ const READINGS: [Reading; 34] = [
     ("used_schemas", |sql, lex| _ = used_schemas(sql, lex)),
     ("kill_target", |sql, lex| _ = kill_target(sql, lex)),
     ("has_tables", |sql, lex| _ = SqlText::new(sql, lex).has_tables()),
-    ("bare_words", |sql, lex| _ = bare_words(sql, lex).count()),
+    ("shows_whole_statements", |sql, lex| _ = shows_whole_statements(sql, lex)),
+    ("keeps_warnings", |sql, lex| _ = keeps_warnings(Class::OtherDdl, &SqlText::new(sql, lex))),
     ("parameters", |sql, lex| _ = parameters(sql, lex)),
     ("prepared_from", |sql, lex| _ = prepared_from(sql, lex)),
     ("immediate_from", |sql, lex| _ = immediate_from(sql, lex)),

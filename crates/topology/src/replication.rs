@@ -13,7 +13,7 @@ pub enum Replication {
     NotAsked,
     /// The monitor's user may not see it. The server's words.
     Unseen(Arc<str>),
-    /// It follows nobody.
+    /// It follows no server.
     Off,
     /// It follows somebody; with several sources, all of them taken together, the worst of each.
     On(Following),

@@ -335,7 +335,8 @@ impl Work {
                 sessions: &*self.sessions,
                 until: ends.unwrap_or(now),
             };
-            act(place, next, (&self.lease, &key, &self.settings.member), &on_move);
+            let holding = Holding { lease: &self.lease, key: &key, member: &self.settings.member };
+            act(place, next, &holding, &on_move);
         }
         for place in &mut self.leaving {
             let key = format!("{VIPS}{}", place.name());
@@ -347,7 +348,8 @@ impl Work {
                 // Other addresses stay under the same key.
                 place.leave(on_move.until, on_move.has_lost_role, on_move.sessions);
             } else {
-                act(place, next, (&self.lease, &key, &self.settings.member), &on_move);
+                let holding = Holding { lease: &self.lease, key: &key, member: &self.settings.member };
+                act(place, next, &holding, &on_move);
             }
         }
         self.leaving.retain(Place::is_here);
@@ -443,7 +445,15 @@ fn has_lost_role(role: VipRole, fitness: Option<Fitness>, goes_on: bool) -> bool
     }
 }
 
-fn act(place: &mut Place, next: Step, (lease, key, member): (&Lease, &str, &str), on_move: &OnMove<'_>) {
+/// What of the store an address is held by.
+struct Holding<'a> {
+    lease: &'a Lease,
+    key: &'a str,
+    member: &'a str,
+}
+
+fn act(place: &mut Place, next: Step, holding: &Holding<'_>, on_move: &OnMove<'_>) {
+    let Holding { lease, key, member } = *holding;
     match next {
         Step::Nothing => {
             place.is_elsewhere();

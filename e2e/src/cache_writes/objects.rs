@@ -27,6 +27,8 @@ pub(super) struct Write {
     pub is_rare: bool,
     /// It has a transaction of its own.
     pub commits_itself: bool,
+    /// Its rows stay locked if its session ends before it does.
+    pub has_two_phases: bool,
 }
 
 const PLAIN: usize = 0;
@@ -71,7 +73,15 @@ pub(super) static OBJECTS: &[Object] = &[
 ];
 
 const fn write(steps: &'static [&'static str], versions: &'static [usize]) -> Write {
-    Write { steps, versions, is_ddl: false, is_at_once: false, is_rare: false, commits_itself: false }
+    Write {
+        steps,
+        versions,
+        is_ddl: false,
+        is_at_once: false,
+        is_rare: false,
+        commits_itself: false,
+        has_two_phases: false,
+    }
 }
 
 pub(super) static WAYS: &[Write] = &[
@@ -84,6 +94,81 @@ pub(super) static WAYS: &[Write] = &[
     write(&["UPDATE cw_parent SET k = k + 1 WHERE id = {own}"], &[CASCADE]),
     write(&["UPDATE cw_source SET v = v + 1 WHERE id = {own}"], &[TRIGGER]),
     Write { commits_itself: true, is_rare: true, ..write(&["CALL cw_bump({own})"], &[CALLED]) },
+    Write { commits_itself: true, is_rare: true, ..write(&["SELECT cw_raise({own})"], &[CALLED]) },
+    Write { commits_itself: true, is_rare: true, ..write(&["DO cw_raise({own})"], &[CALLED]) },
+    // The name of such a file is what is in it.
+    write(
+        &[
+            "LOAD DATA LOCAL INFILE '{own},{next}' REPLACE INTO TABLE cw_plain FIELDS TERMINATED BY ',' (id, v)",
+        ],
+        &[PLAIN],
+    ),
+    Write {
+        is_rare: true,
+        ..write(
+            &[
+                "PREPARE cw_later FROM 'UPDATE cw_nested SET v = v + 1 WHERE id = {own}'",
+                "EXECUTE cw_later",
+                "DEALLOCATE PREPARE cw_later",
+            ],
+            &[PLAIN],
+        )
+    },
+    Write {
+        commits_itself: true,
+        ..write(
+            &[
+                "BEGIN",
+                "SAVEPOINT cw_before",
+                "UPDATE cw_plain SET v = v + 7 WHERE id = {own}",
+                "ROLLBACK TO cw_before",
+                "UPDATE cw_plain SET v = v + 1 WHERE id = {own}",
+                "COMMIT",
+            ],
+            &[PLAIN],
+        )
+    },
+    Write {
+        is_rare: true,
+        commits_itself: true,
+        ..write(
+            &[
+                "XA START 'cw{own}'",
+                "UPDATE cw_one SET v = v + 1 WHERE id = {own}",
+                "UPDATE cw_two SET v = v + 1 WHERE id = {own}",
+                "XA END 'cw{own}'",
+                "XA COMMIT 'cw{own}' ONE PHASE",
+            ],
+            &[SEVERAL],
+        )
+    },
+    Write {
+        is_rare: true,
+        commits_itself: true,
+        has_two_phases: true,
+        ..write(
+            &[
+                "XA START 'cw{own}'",
+                "UPDATE cw_source SET v = v + 1 WHERE id = {own}",
+                "XA END 'cw{own}'",
+                "XA PREPARE 'cw{own}'",
+                "XA COMMIT 'cw{own}'",
+            ],
+            &[TRIGGER],
+        )
+    },
+    // DDL commits what is open.
+    Write {
+        is_ddl: true,
+        ..write(
+            &[
+                "BEGIN",
+                "UPDATE cw_plain SET v = v + 1 WHERE id = {own}",
+                "CREATE TABLE IF NOT EXISTS cw_unread (i INT)",
+            ],
+            &[PLAIN],
+        )
+    },
     Write { is_at_once: true, ..write(&["UPDATE cw_at_once SET v = v + 1 WHERE id = {own}"], &[AT_ONCE]) },
     write(
         &["UPDATE cw_one SET v = v + 1 WHERE id = {own}; UPDATE cw_two SET v = v + 1 WHERE id = {own}"],
@@ -197,6 +282,8 @@ pub(super) fn statements(sessions: usize) -> Vec<String> {
         "INSERT INTO cw_spare VALUES (0, 0)",
         "CREATE TRIGGER cw_follow AFTER UPDATE ON cw_source FOR EACH ROW \
          UPDATE cw_target SET v = NEW.v, n = 'it''s so' WHERE id = NEW.id",
+        "CREATE FUNCTION cw_raise(own INT) RETURNS INT \
+         BEGIN UPDATE cw_called SET v = v + 1 WHERE id = own; RETURN own; END",
         "CREATE PROCEDURE cw_bump(own INT) UPDATE cw_called SET v = v + 1 WHERE id = own",
     ] {
         all.push(sql.to_owned());

@@ -132,18 +132,22 @@ impl Servers {
         let extra_cnf = lines.iter().map(|line| (*line).to_owned()).collect();
         let spec = ClusterSpec { flavor: self.flavor(), extra_cnf, machines, ..ClusterSpec::default() };
         let cluster = Cluster::start(&spec, &Silent)?;
-        if let Some(sql) = self.semi_sync_replica() {
-            for replica in &cluster.servers[1..] {
-                replica.query(sql)?;
-            }
-            cluster.servers[0].query(self.semi_sync_source())?;
-            until(LIMIT, "semi-synchronous replicas", || {
-                let clients =
-                    cluster.servers[0].query("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_%_clients'")?;
-                Ok(clients.trim().ends_with("\t2"))
-            })?;
-        }
+        self.enable_semi_sync(&cluster.servers, 0)?;
         Ok(cluster)
+    }
+
+    /// Has a primary wait for its two replicas, where that is so on these servers.
+    pub(crate) fn enable_semi_sync(self, servers: &[Server], primary: usize) -> Result<()> {
+        let Some(sql) = self.semi_sync_replica() else { return Ok(()) };
+        let replicas = servers.iter().enumerate().filter(|(at, _)| *at != primary);
+        for (_, replica) in replicas {
+            replica.query(sql)?;
+        }
+        servers[primary].query(self.semi_sync_source())?;
+        until(LIMIT, "semi-synchronous replicas", || {
+            let clients = servers[primary].query("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_%_clients'")?;
+            Ok(clients.trim().ends_with("\t2"))
+        })
     }
 }
 

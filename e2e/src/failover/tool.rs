@@ -86,7 +86,7 @@ fn promote(servers: Servers, next: &Server) -> Result<()> {
     open(next)
 }
 
-/// It follows nobody any more.
+/// It follows no server any more.
 fn leave(servers: Servers, next: &Server) -> Result<()> {
     let leave =
         if servers.is_mariadb() { "STOP SLAVE; RESET SLAVE ALL" } else { "STOP REPLICA; RESET REPLICA ALL" };

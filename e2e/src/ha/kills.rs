@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::actor::Actor;
 use super::scene::{LIMIT, Period, Scene};
 use super::{Part, Row};
 use crate::failover::workload::{self, Ground};
@@ -50,6 +51,7 @@ fn rounds(
     let (mut periods, mut took) = (Vec::new(), Vec::new());
     let mut from_us = ground.now_us();
     for _ in 0..left {
+        scene.has_actor_again()?;
         std::thread::sleep(CALM);
         let old = scene.primary()?;
         let struck_us = ground.now_us();
@@ -61,9 +63,11 @@ fn rounds(
         if part == Part::RelayKilled {
             scene.kill_proxy_when_relay_is_cut()?;
         }
+        scene.actor.as_mut().map_or(Ok(()), Actor::dies)?;
         until(LIMIT, "a write", || Ok(ground.is_acknowledged_after(dead_us)))?;
         took.push(Duration::from_micros(ground.now_us() - struck_us));
         until(LIMIT, "another primary", || Ok(scene.primary()? != old))?;
+        scene.actor.as_ref().map_or(Ok(()), Actor::until_it_is_ended)?;
         // Its time ends with the next kill: also while the old one starts, which must take no write.
         from_us = ground.now_us();
         scene.cluster.servers[old].start_again()?;

@@ -49,7 +49,8 @@ pub(super) fn set(part: Part, servers: Servers, more: &[&str]) -> Result<Scene> 
         ..ConfigFile::default()
     };
     let proxy = start_proxy(&cluster, &config)?;
-    let scene = Scene::from_parts(proxy, cluster, operators, (etcd, lease));
+    let bare = Scene::from_parts(proxy, cluster, operators);
+    let scene = Scene { _etcd: etcd, relay_port: Some(lease), ..bare };
     let acknowledges = || Ok(scene.operator()?.value("SELECT acknowledging FROM relays")? == "1");
     until(LIMIT, "the relay to acknowledge", acknowledges)
         .with_context(|| format!("the proxy's log:\n{}", scene.proxy.log()))?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use delphinus_sandbox::{Cluster, Flavor, PortLease};
 
+use super::actor::{self, Actor};
 use super::{Part, Row, relayed};
 use crate::client::Client;
 use crate::config_file::ConfigFile;
@@ -31,12 +32,14 @@ const CUT: &str = "the source was cut off relay=";
 pub(super) struct Scene {
     pub(super) proxy: Proxy,
     pub(super) address: Address,
-    _port: PortLease,
+    pub(super) _port: PortLease,
+    /// Another proxy, which acts.
+    pub(super) actor: Option<Actor>,
     pub(super) cluster: Cluster,
     pub(super) operators: Operators,
     /// What outlives a proxy: who acts, and the plan of a move.
-    _etcd: Option<Etcd>,
-    relay_port: Option<PortLease>,
+    pub(super) _etcd: Option<Etcd>,
+    pub(super) relay_port: Option<PortLease>,
 }
 
 /// A time in which one server alone takes writes.
@@ -58,13 +61,16 @@ impl Scene {
             sections: vec![failover_section(more), operators.section(), LOCAL.to_owned()],
             ..ConfigFile::default()
         };
-        let (port, proxy, address) = start_proxy(&cluster, &config)?;
-        Ok(Self { proxy, address, _port: port, cluster, operators, _etcd: None, relay_port: None })
+        Ok(Self::from_parts(start_proxy(&cluster, &config)?, cluster, operators))
     }
 
     /// What this part is done with.
     pub(super) fn of(part: Part, servers: Servers, more: &[&str]) -> Result<Self> {
-        if part.is_relayed() { relayed::set(part, servers, more) } else { Self::set(servers, more) }
+        match part {
+            Part::ActorKilled => actor::set(servers, more),
+            _ if part.is_relayed() => relayed::set(part, servers, more),
+            _ => Self::set(servers, more),
+        }
     }
 
     /// Kills the proxy, and with it the relay, as soon as its log says that the relay was cut; and starts it again.
@@ -74,15 +80,13 @@ impl Scene {
         self.proxy.kill_and_start_again()
     }
 
-    /// From its parts.
+    /// From its parts, without those that not every scene has.
     pub(super) fn from_parts(
         (port, proxy, address): (PortLease, Proxy, Address),
         cluster: Cluster,
         operators: Operators,
-        (etcd, relay_port): (Option<Etcd>, PortLease),
     ) -> Self {
-        let relay_port = Some(relay_port);
-        Self { proxy, address, _port: port, cluster, operators, _etcd: etcd, relay_port }
+        Self { proxy, address, _port: port, actor: None, cluster, operators, _etcd: None, relay_port: None }
     }
 
     pub(super) fn operator(&self) -> Result<Client> {

@@ -124,6 +124,11 @@ impl Ground {
     /// Starts all of it, with `replicas` of the primary's own version, and on MariaDB one of the newest release. Replicas have four
     /// workers and follow over TLS; the newest MariaDB verifies the relay's certificate, which the relay has made itself.
     pub fn start(flavor: Flavor, replicas: usize, cnf: &[&str]) -> Result<Self> {
+        Self::start_with(flavor, replicas, (cnf, &[]))
+    }
+
+    /// The same with more lines for the relay's section.
+    pub fn start_with(flavor: Flavor, replicas: usize, (cnf, lines): (&[&str], &[&str])) -> Result<Self> {
         let mut extra_cnf: Vec<_> = cnf.iter().map(|line| (*line).to_owned()).collect();
         extra_cnf.push("max_allowed_packet=1G".to_owned());
         let mariadb =
@@ -139,7 +144,7 @@ impl Ground {
             extra.push(Cluster::start(&spec, &Silent)?);
         }
         let source = cluster.servers[0].port;
-        let relay = RelayProcess::start(cluster.dir(), "relay", (source, 999), &[])?;
+        let relay = RelayProcess::start(cluster.dir(), "relay", (source, 999), lines)?;
         let ground = Self { relay, cluster, extra };
         for replica in &ground.cluster.servers[1..] {
             // They ask for semi-sync, which a relay does not give.

@@ -31,26 +31,32 @@ fn options(is_mysql: bool) -> &'static str {
 
 /// Has the primary start like that from now on, and makes the table `acked.t`.
 pub(super) fn set(ground: &mut Ground) -> Result<()> {
+    set_for(ground, 1, "")
+}
+
+/// The same where so many relays acknowledge; more lines.
+pub(super) fn set_for(ground: &mut Ground, relays: usize, more: &str) -> Result<()> {
     ground
         .primary()
         .query("CREATE DATABASE acked; CREATE TABLE acked.t (id BIGINT PRIMARY KEY, t VARCHAR(100))")?;
     ground.catch_up()?;
     let own = ground.primary().datadir.parent().context("a server has a folder")?.join("my.cnf");
-    let text = fs::read_to_string(&own)? + "\n[mysqld]\n" + options(ground.is_mysql());
+    let text = fs::read_to_string(&own)? + "\n[mysqld]\n" + options(ground.is_mysql()) + more;
     fs::write(own, text)?;
     ground.cluster.servers[0].stop_graceful()?;
-    comes_back(ground)
+    ground.cluster.servers[0].start_again()?;
+    opens(ground, relays)
 }
 
-/// Starts the primary, which is read-only then; opens it when the relay has its whole log.
-fn comes_back(ground: &mut Ground) -> Result<()> {
-    ground.cluster.servers[0].start_again()?;
+/// The primary has just started, and is read-only: opens it when so many relays acknowledge, and have its whole log.
+pub(super) fn opens(ground: &Ground, relays: usize) -> Result<()> {
     let primary = ground.primary();
     ensure!(primary.query("SELECT @@global.read_only")? == "1", "the old primary has come back writable");
     let clients =
         if ground.is_mysql() { "Rpl_semi_sync_source_clients" } else { "Rpl_semi_sync_master_clients" };
     until(LIMIT, "the relay to acknowledge again", || {
-        Ok(primary.query(&format!("SHOW GLOBAL STATUS LIKE '{clients}'"))?.ends_with("\t1"))
+        let known = primary.query(&format!("SHOW GLOBAL STATUS LIKE '{clients}'"))?;
+        Ok(known.ends_with(&format!("\t{relays}")))
     })?;
     // What it had written and nobody has acknowledged: behind the relay it is now, too.
     ground.catch_up()?;
@@ -169,7 +175,8 @@ pub(super) fn check(flavor: Flavor, length: Length) -> Result<Vec<String>> {
         )
         .and_then(|()| are_there(&all, replica))
         .with_context(|| format!("round {round}\n{}", ground.relay.process.log()))?;
-        comes_back(&mut ground)?;
+        ground.cluster.servers[0].start_again()?;
+        opens(&ground, 1)?;
         let rows: usize = ground.primary().query("SELECT COUNT(*) FROM acked.t")?.parse()?;
         unacknowledged = rows - all.len();
     }

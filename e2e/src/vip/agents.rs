@@ -9,11 +9,11 @@ use rustix::process::Signal;
 
 use super::watch::Watch;
 use super::world::{LIMIT, admin_section, ask, signal, start_etcd, start_on, virtual_ip};
-use super::{Case, Row, failsafe, group_store};
+use super::{Case, Row, failsafe, group_store, own_moves};
 use crate::client::{Client, Login};
 use crate::etcd::{Etcd, Folder};
 use crate::failover::{Servers, tool};
-use crate::failover_account::{failover_account, failover_section};
+use crate::failover_account::failover_section;
 use crate::machines::Machines;
 use crate::poll::{eventually, until};
 use crate::programs::run;
@@ -37,6 +37,16 @@ pub(super) const MYSQL: &[Case<Agents>] = &[
     Case { name: "mysql: each where it belongs", is_short: false, run: placed },
     Case { name: "mysql: kill -9 of an agent, started again in time", is_short: false, run: restart },
     Case { name: "mysql: the write VIP follows the primary", is_short: false, run: switched_by_tool },
+    Case {
+        name: "mysql: the primary is killed, an agent replaces it",
+        is_short: false,
+        run: own_moves::server_dies,
+    },
+    Case {
+        name: "mysql: the primary's host is cut off, with the agent that acts",
+        is_short: false,
+        run: own_moves::host_is_cut_off,
+    },
 ];
 
 pub(super) const CASES: &[Case<Agents>] = &[
@@ -51,21 +61,42 @@ pub(super) const CASES: &[Case<Agents>] = &[
         is_short: false,
         run: primary_hangs_and_is_replaced,
     },
-    Case { name: "agents: SWITCHOVER", is_short: true, run: moved_by_agents },
+    Case { name: "agents: SWITCHOVER", is_short: true, run: own_moves::switchover },
+    Case {
+        name: "agents: the primary is killed, an agent replaces it",
+        is_short: false,
+        run: own_moves::server_dies,
+    },
+    Case {
+        name: "agents: the primary's host is cut off, with the agent that acts",
+        is_short: false,
+        run: own_moves::host_is_cut_off,
+    },
+    Case {
+        name: "agents: the primary's host dies, with the agent that acts",
+        is_short: false,
+        run: own_moves::host_dies,
+    },
+    // The last one: a server has to be built anew afterwards.
+    Case {
+        name: "agents: the primary's host is cut off, a client there writes on",
+        is_short: false,
+        run: own_moves::client_writes_on,
+    },
 ];
 
 pub(super) struct Agents {
     pub(super) watches: Vec<Watch>,
     pub(super) processes: Vec<Option<Proxy>>,
     /// None: the group itself is the store.
-    etcd: Option<Etcd>,
+    pub(super) etcd: Option<Etcd>,
     pub(super) cluster: Cluster,
     pub(super) machines: Machines,
     folder: Folder,
     pub(super) primary: usize,
     is_failsafe: bool,
-    /// They move the role themselves, at the word of an operator.
-    moves_role: bool,
+    /// They move the role themselves, with these lines of `[cluster.failover]`. None: they follow it.
+    pub(super) failover: Option<&'static [&'static str]>,
 }
 
 impl Agents {
@@ -108,7 +139,7 @@ impl Agents {
             folder,
             primary: 0,
             is_failsafe,
-            moves_role: false,
+            failover: None,
         };
         for at in 0..3 {
             let agent = world.start_agent(at)?;
@@ -138,8 +169,8 @@ impl Agents {
         let (failsafe, door) = if self.is_failsafe { failsafe::options(address) } else { Default::default() };
         let is_group = cluster.flavor == Flavor::Group;
         let topology = if is_group { "group_replication" } else { "read_only" };
-        let failover =
-            if self.moves_role { failover_section(&[]) + &admin_section(address) } else { String::new() };
+        let failover = self.failover.map(|lines| failover_section(lines) + &admin_section(address));
+        let failover = failover.unwrap_or_default();
         let config = format!(
             "[proxy]\ndata_dir = \"{}/m{at}\"\n[cluster]\ntopology = \"{topology}\"\n{backends}{failover}\
              [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n\
@@ -156,12 +187,12 @@ impl Agents {
     }
 
     /// Asks an agent's operators' side with an ordinary client.
-    fn ask(&self, at: usize, statement: &str) -> Result<String> {
+    pub(super) fn ask(&self, at: usize, statement: &str) -> Result<String> {
         ask(&self.machines, at, statement)
     }
 
     /// Where the addresses are, and the last words of all agents.
-    fn told(&self) -> String {
+    pub(super) fn told(&self) -> String {
         let holders: Vec<_> = self.watches.iter().map(Watch::holder).collect();
         let logs = (0..3).map(|at| {
             let file = self.folder.path().join(format!("m{at}/delphinus.log"));
@@ -380,71 +411,6 @@ fn primary_hangs_and_is_replaced(world: &mut Agents) -> Result<Row> {
     let row = follows_to(world, new, since)?;
     let note = format!("the write VIP left a server that hangs after {} ms", took.as_millis());
     Ok(Row { note, ..row })
-}
-
-/// Asks the agent that may move the role: the others refuse.
-fn ask_actor(machines: &Machines, order: &str) -> Result<String> {
-    let mut last = ask(machines, 0, order);
-    for at in 1..3 {
-        if last.as_ref().is_err_and(|error| format!("{error:#}").contains("acts for this cluster")) {
-            last = ask(machines, at, order);
-        }
-    }
-    last
-}
-
-/// An agent moves the role; clients reach the servers past it. The address stays as long as the old primary has the role, and so does
-/// a transaction that ends in the time that a move gives it.
-fn moved_by_agents(world: &mut Agents) -> Result<Row> {
-    const OPEN: Duration = Duration::from_millis(2_500);
-    let (old, new) = (world.primary, (world.primary + 1) % 3);
-    world.cluster.servers[old].query(&failover_account(world.cluster.flavor))?;
-    world.moves_role = true;
-    for at in 0..3 {
-        world.processes[at] = None;
-        world.processes[at] = Some(world.start_agent(at)?);
-    }
-    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
-    until(LIMIT, "servers that the role can move to", || {
-        Ok(world.ask(0, "SWITCHOVER CHECK").is_ok_and(|rows| !rows.contains("failed")))
-    })?;
-    let checks = world.ask(0, "SELECT check_name, ok, result FROM vip_checks")?;
-    for (name, count) in [("server listens on the address", 3), ("lease time", 1), ("clock", 1)] {
-        let is_ok = |line: &&str| line.starts_with(&format!("{name}\t1\t"));
-        ensure!(checks.lines().filter(is_ok).count() == count, "{name} is not {count} times in:\n{checks}");
-    }
-    let mut session = world.connect(0)?;
-    session.query("CREATE TABLE IF NOT EXISTS app.held (id INT PRIMARY KEY)")?;
-    session.query("BEGIN")?;
-    session.query("INSERT INTO app.held VALUES (1)")?;
-    let since = Instant::now();
-    let machines = &world.machines;
-    let moved = std::thread::scope(|scope| {
-        let order = format!("SWITCHOVER TO db{new}");
-        let moving = scope.spawn(move || ask_actor(machines, &order));
-        std::thread::sleep(OPEN);
-        let gap = world.watches[0].gap_since(since);
-        let ended = session.query("INSERT INTO app.held VALUES (2)").and_then(|_| session.query("COMMIT"));
-        let moved = moving.join().map_err(|_| anyhow::anyhow!("the command's thread panicked"))?;
-        ended.context("the end of an open transaction")?;
-        ensure!(gap.is_zero(), "the address was nowhere for {gap:?} while the transaction was open");
-        moved.context("SWITCHOVER")
-    });
-    moved?;
-    world.primary = new;
-    until(LIMIT, "all virtual IPs in their new places", || Ok(world.is_placed()))?;
-    let gap = world.watches[0].gap_since(since);
-    ensure!(
-        world.value(0, "SELECT COUNT(*) FROM app.held")? == "2",
-        "the transaction is not on the new primary"
-    );
-    ensure!(world.value(0, "SELECT @@read_only")? == "0", "the write VIP leads to a replica");
-    ensure!(gap < Duration::from_secs(2), "the address was nowhere for {gap:?}");
-    let note = format!(
-        "an open transaction ended first; all placed {} ms after the command",
-        since.elapsed().as_millis()
-    );
-    Ok(Row { case: "", gap, note })
 }
 
 /// An idle session of the server is cut soon, one in a transaction when that has ended.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
+use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Server, Silent};
 use rustix::process::Signal;
 
 use super::callers::Callers;
@@ -183,6 +183,10 @@ impl Proxies {
         &self.machines
     }
 
+    pub(super) fn database(&self) -> &Server {
+        &self.cluster.servers[0]
+    }
+
     pub(super) fn process(&self, at: usize) -> Result<&Proxy> {
         self.processes[at].as_ref().context("no proxy")
     }
@@ -213,7 +217,7 @@ impl Proxies {
     }
 
     /// It has moved away from there, for both families, and a third machine finds it.
-    fn has_moved_from(&self, from: usize, since: Instant) -> Result<Row> {
+    pub(super) fn has_moved_from(&self, from: usize, since: Instant) -> Result<Row> {
         until(LIMIT, "the address on the other machine", || {
             let now = self.watches.iter().map(Watch::holder);
             Ok(now.into_iter().all(|holder| holder.is_some_and(|holder| holder != from)))

@@ -15,7 +15,7 @@ use crate::support::{Disk, LIMIT, Load, Scene, log_files, status};
 /// So long nothing may be acknowledged for it to be clear that nothing will be.
 const QUIET: Duration = Duration::from_secs(2);
 /// The disk's size.
-const SIZE: &str = "24m";
+pub(crate) const SIZE: &str = "24m";
 
 /// In the middle of groups, twice, with a kill -9 while it is full.
 pub(crate) fn full(flavor: Flavor) {
@@ -132,7 +132,7 @@ pub(crate) fn unmounted(flavor: Flavor) {
 }
 
 /// Each of the clients may have had its answer on the way.
-fn waits(load: &Load, clients: u64) {
+pub(crate) fn waits(load: &Load, clients: u64) {
     let before = load.done();
     std::thread::sleep(QUIET);
     assert!(load.done() <= before + clients, "{} after {before}", load.done());
@@ -141,7 +141,7 @@ fn waits(load: &Load, clients: u64) {
     assert_eq!(load.done(), before, "something was acknowledged");
 }
 
-fn big_writes(scene: &Scene) -> std::thread::JoinHandle<()> {
+pub(crate) fn big_writes(scene: &Scene) -> std::thread::JoinHandle<()> {
     let address = crate::support::address(scene.primary());
     std::thread::spawn(move || {
         let mut client = address.connect().unwrap();
@@ -221,7 +221,7 @@ impl Disk {
     }
 
     /// Leaves a megabyte and a half; the file that takes the rest.
-    fn fill(&self) -> PathBuf {
+    pub(crate) fn fill(&self) -> PathBuf {
         let path = self.seen(&self.mounted).join("ballast");
         let mut space = Command::new("stat");
         let free = space.args(["-f", "-c", "%a %S"]).arg(self.seen(&self.mounted)).output().unwrap();

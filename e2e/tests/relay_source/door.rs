@@ -8,6 +8,7 @@ use delphinus_sandbox::{Flavor, REPL};
 use serde_json::{Value, json};
 
 use crate::keep::follow;
+use crate::reset;
 use crate::support::{LIMIT, Scene, log_files};
 
 pub(crate) fn tells_and_obeys(flavor: Flavor) {
@@ -52,6 +53,7 @@ pub(crate) fn tells_and_obeys(flavor: Flavor) {
     assert_eq!(command(&door, "viewer", "RELAY START r").0, 403);
     assert_eq!(command(&door, "operator", "RELAY START r").0, 200);
     scene.is("receiving");
+    reset::no_histories_are_mixed(&mut scene);
     scene.relay.stop(Duration::from_secs(10)).unwrap();
 }
 

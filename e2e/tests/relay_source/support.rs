@@ -51,10 +51,15 @@ impl Scene {
 
     /// A source and a relay whose folder is on a disk of its own.
     pub(crate) fn on_disk(flavor: Flavor, disk: Disk) -> Self {
-        let spec = ClusterSpec { flavor, replicas: 0, ..ClusterSpec::default() };
+        Self::on_disk_with(flavor, disk, (0, &[]))
+    }
+
+    /// The same with so many replicas beside the source, and more lines for the relay's section.
+    pub(crate) fn on_disk_with(flavor: Flavor, disk: Disk, (replicas, lines): (usize, &[&str])) -> Self {
+        let spec = ClusterSpec { flavor, replicas, ..ClusterSpec::default() };
         let cluster = Cluster::start(&spec, &Silent).unwrap();
         let source = format!("source = \"127.0.0.1:{}\"\n", cluster.servers[0].port);
-        Self::with(cluster, &source, ("", &[]), Some(disk))
+        Self::with(cluster, &source, ("", lines), Some(disk))
     }
 
     pub(crate) fn disk(&self) -> &Disk {
@@ -198,21 +203,27 @@ impl Scene {
     }
 
     pub(crate) fn semi_sync(&self, server: &Server) {
-        let sql = if self.cluster.flavor.is_mysql() {
-            "SET GLOBAL rpl_semi_sync_source_timeout = 3600000, rpl_semi_sync_source_wait_no_replica = ON, \
-             rpl_semi_sync_source_enabled = ON"
-        } else {
-            "SET GLOBAL rpl_semi_sync_master_timeout = 3600000, rpl_semi_sync_master_wait_no_slave = ON, \
-             rpl_semi_sync_master_wait_point = 'AFTER_SYNC', rpl_semi_sync_master_enabled = ON"
-        };
-        server.query(sql).unwrap();
-        let clients = if self.cluster.flavor.is_mysql() {
-            "Rpl_semi_sync_source_clients"
-        } else {
-            "Rpl_semi_sync_master_clients"
-        };
-        until(LIMIT, "the source to know the relay", || Ok(status(server, clients) == 1)).unwrap();
+        wait_for_relay(server, self.cluster.flavor);
     }
+}
+
+/// Has the commits of a server wait for its relay.
+pub(crate) fn wait_for_relay(server: &Server, flavor: Flavor) {
+    let (sql, clients) = if flavor.is_mysql() {
+        (
+            "SET GLOBAL rpl_semi_sync_source_timeout = 3600000, rpl_semi_sync_source_wait_no_replica = ON, \
+             rpl_semi_sync_source_enabled = ON",
+            "Rpl_semi_sync_source_clients",
+        )
+    } else {
+        (
+            "SET GLOBAL rpl_semi_sync_master_timeout = 3600000, rpl_semi_sync_master_wait_no_slave = ON, \
+             rpl_semi_sync_master_wait_point = 'AFTER_SYNC', rpl_semi_sync_master_enabled = ON",
+            "Rpl_semi_sync_master_clients",
+        )
+    };
+    server.query(sql).unwrap();
+    until(LIMIT, "the source to know the relay", || Ok(status(server, clients) == 1)).unwrap();
 }
 
 impl Drop for Scene {

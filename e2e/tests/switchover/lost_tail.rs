@@ -33,7 +33,7 @@ pub(crate) fn a_primary_without_the_end_of_its_log_is_not_opened(scene: &mut Sce
     })
     .unwrap();
     assert_eq!(scene.primary(), old, "it has lost nothing, and is opened again");
-    // One that the test before has left with something of its own follows nobody.
+    // One that the test before has left with something of its own follows no server.
     let is_up =
         |name: &&str| scene.operators.backend(&scene.stage.address, name).is_ok_and(|row| row.state == "up");
     let names = ["primary", "replica1", "replica2"].into_iter().filter(|name| *name != old);

@@ -69,9 +69,11 @@ pub(crate) fn what_has_transactions_of_its_own_is_refused(scene: &Scene) {
     assert_eq!(replica.query_vertical(status).unwrap().trim(), "", "it was told to follow");
     // An operator builds it anew.
     let rebuilt = if is_mariadb {
+        let state = scene.server("primary").query("SELECT @@gtid_binlog_state").unwrap();
         let position = scene.server("primary").query("SELECT @@gtid_binlog_pos").unwrap();
         format!(
-            "SET sql_log_bin = 0; DROP TABLE app.own; RESET MASTER; SET GLOBAL gtid_slave_pos = '{}'",
+            "SET sql_log_bin = 0; DROP TABLE app.own; RESET MASTER; SET GLOBAL gtid_binlog_state = '{}'; SET GLOBAL gtid_slave_pos = '{}'",
+            state.trim(),
             position.trim()
         )
     } else {

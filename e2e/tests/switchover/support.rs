@@ -130,7 +130,7 @@ impl Scene {
         primary
     }
 
-    /// It takes writes and follows nobody; the others are read-only, follow it, and replicate.
+    /// It takes writes and follows no server; the others are read-only, follow it, and replicate.
     pub(crate) fn assert_primary(&self, name: &str) {
         let primary = self.server(name);
         let is_mariadb = self.flavor == Flavor::MariaDb;

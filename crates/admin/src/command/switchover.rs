@@ -84,7 +84,7 @@ pub(super) const SWITCHOVER: Command = change(
 pub(super) const FAILOVER: Command = change(
     &["FAILOVER"],
     "[CLUSTER name] [TO backend] [ON_LOSS = {refuse | proceed}]",
-    "Gives the role of a primary that is lost to the replica that has received most. refuse: it promotes nobody where \
+    "Gives the role of a primary that is lost to the replica that has received most. refuse: it promotes no server where \
      something that was acknowledged may be lost; proceed: it does. Without it: as cluster.failover.on_loss says.",
     Run::Asking(|call| Box::pin(fail_over(call))),
 );

@@ -113,7 +113,7 @@ fn a_cut_for_another_epoch_says_that_nothing_was_cut() {
         let scene = Scene::new("late", "source = '127.0.0.1:1'");
         let late = scene.relays.cut("r", scene.epoch() + 1).await.unwrap_err();
         assert_eq!(late, format!("it was not cut: it is in epoch {} by now", scene.epoch()));
-        assert!(scene.relays.cut("r", scene.epoch()).await.unwrap().contains("acknowledges to nobody"));
+        assert!(scene.relays.cut("r", scene.epoch()).await.unwrap().contains("acknowledges to no source"));
         scene.end().await;
     })
     .unwrap();

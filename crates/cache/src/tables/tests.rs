@@ -9,7 +9,7 @@ use super::*;
 const CLUSTER: ClusterId = ClusterId(0);
 const PRIMARY: BackendId = BackendId(0);
 const REPLICA: BackendId = BackendId(1);
-const AROUND: Around = Around { primary: Some(of_old(PRIMARY)), edition: 1 };
+const REGIME: Regime = Regime { primary: Some(of_old(PRIMARY)), edition: 1 };
 
 /// It has always been the primary.
 const fn of_old(backend: BackendId) -> Primary {
@@ -34,12 +34,12 @@ fn place(gtids: Option<&str>) -> Place {
 }
 
 /// Both steps, one right after the other.
-fn look(tables: &Tables, spots: &[Spot], origin: &Origin, around: Around) -> Option<Reads> {
-    tables.prove(tables.see(spots.iter().copied(), Instant::now())?, origin, around)
+fn look(tables: &Tables, spots: &[Spot], origin: &Origin, regime: Regime) -> Option<Reads> {
+    tables.prove(tables.see(spots.iter().copied(), Instant::now())?, origin, regime)
 }
 
-fn is_valid(tables: &Tables, reads: &Reads, around: Around) -> bool {
-    tables.is_valid(reads, around, Instant::now)
+fn is_valid(tables: &Tables, reads: &Reads, regime: Regime) -> bool {
+    tables.is_valid(reads, regime, Instant::now)
 }
 
 fn write(tables: &Tables, spots: &[Spot], gtids: Option<&str>) {
@@ -50,44 +50,44 @@ fn write(tables: &Tables, spots: &[Spot], gtids: Option<&str>) {
 #[test]
 fn an_answer_is_valid_until_one_of_its_tables_is_written() {
     let tables = Tables::default();
-    let look = || look(&tables, &[spot(1), spot(2)], &origin(PRIMARY, None), AROUND);
+    let look = || look(&tables, &[spot(1), spot(2)], &origin(PRIMARY, None), REGIME);
     let reads = look().unwrap();
     write(&tables, &[spot(3)], None);
-    assert!(is_valid(&tables, &reads, AROUND));
+    assert!(is_valid(&tables, &reads, REGIME));
     let running = tables.begin([spot(2)]);
-    assert!(!is_valid(&tables, &reads, AROUND), "from when it is sent on");
+    assert!(!is_valid(&tables, &reads, REGIME), "from when it is sent on");
     assert!(look().is_none(), "beside a write nothing is kept");
     tables.end(running, Some(&place(None)));
-    assert!(!is_valid(&tables, &reads, AROUND));
+    assert!(!is_valid(&tables, &reads, REGIME));
     let reads = look().unwrap();
-    assert!(is_valid(&tables, &reads, AROUND));
-    for around in [
-        Around { primary: Some(of_old(REPLICA)), ..AROUND },
-        Around { primary: Some(Primary { succession: 3, ..of_old(PRIMARY) }), ..AROUND },
-        Around { primary: None, ..AROUND },
-        Around { edition: 2, ..AROUND },
+    assert!(is_valid(&tables, &reads, REGIME));
+    for regime in [
+        Regime { primary: Some(of_old(REPLICA)), ..REGIME },
+        Regime { primary: Some(Primary { succession: 3, ..of_old(PRIMARY) }), ..REGIME },
+        Regime { primary: None, ..REGIME },
+        Regime { edition: 2, ..REGIME },
     ] {
-        assert!(!is_valid(&tables, &reads, around), "{around:?}");
+        assert!(!is_valid(&tables, &reads, regime), "{regime:?}");
     }
 }
 
 #[test]
 fn a_replica_has_to_have_the_writes() {
     let tables = Tables::default();
-    let from = |origin: Origin, around| look(&tables, &[spot(1)], &origin, around).is_some();
-    let look = |backend, position| from(origin(backend, position), AROUND);
+    let from = |origin: Origin, regime| look(&tables, &[spot(1)], &origin, regime).is_some();
+    let look = |backend, position| from(origin(backend, position), REGIME);
     assert!(look(REPLICA, None), "nothing was written through here");
     write(&tables, &[spot(1)], Some("0-1-5"));
     assert!(!look(REPLICA, Some("0-1-4")) && look(REPLICA, Some("0-1-5")) && look(PRIMARY, None));
     write(&tables, &[spot(1)], None);
     assert!(!look(REPLICA, Some("0-1-9")), "its GTID was not told");
     let had_all = Origin { had_all: true, ..origin(REPLICA, None) };
-    assert!(from(had_all, AROUND));
+    assert!(from(had_all, REGIME));
     // The next one comes after it, and says so.
     write(&tables, &[spot(1)], Some("0-1-7"));
     assert!(!look(REPLICA, Some("0-1-6")) && look(REPLICA, Some("0-1-7")));
     // What was written on a primary that is gone may be gone, too.
-    let moved = Around { primary: Some(of_old(BackendId(2))), ..AROUND };
+    let moved = Regime { primary: Some(of_old(BackendId(2))), ..REGIME };
     assert!(!from(origin(REPLICA, Some("0-1-9")), moved));
     assert!(from(origin(BackendId(2), None), moved));
 }
@@ -101,11 +101,11 @@ fn another_primary_has_what_was_acknowledged_before_when_it_shows_that_or_after_
         tables.end(tables.begin([spot(table)]), Some(&Place::new(backend, gtids.map(set))));
     };
     let next = Primary { backend: REPLICA, succession: 2, since: Some(elected), is_elected: true };
-    let around = Around { primary: Some(next), ..AROUND };
+    let regime = Regime { primary: Some(next), ..REGIME };
     let ask = |backend, table, position: &str, after: Duration| {
         let position = (!position.is_empty()).then_some(position);
         let origin = Origin { began: elected + after, had_all: true, ..origin(backend, position) };
-        look(&tables, &[spot(table)], &origin, around).is_some()
+        look(&tables, &[spot(table)], &origin, regime).is_some()
     };
     let soon = Duration::from_secs(1);
     end(PRIMARY, 1, Some(&of(1, "5")));
@@ -118,7 +118,7 @@ fn another_primary_has_what_was_acknowledged_before_when_it_shows_that_or_after_
         assert!(ask(REPLICA, table, "", SETTLING), "it is lost, or done");
     }
     // Where no group elects, one has what has not told its GTIDs.
-    let promoted = Around { primary: Some(Primary { is_elected: false, ..next }), ..AROUND };
+    let promoted = Regime { primary: Some(Primary { is_elected: false, ..next }), ..REGIME };
     let at = |position: &str| Origin { began: elected + soon, ..origin(REPLICA, Some(position)) };
     assert!(look(&tables, &[spot(2)], &at(&of(1, "1")), promoted).is_some());
     assert!(look(&tables, &[spot(1)], &at(&of(1, "1")), promoted).is_none());
@@ -145,15 +145,15 @@ fn what_is_written_while_an_origin_is_found_ends_the_answer() {
     let seen = tables.see([spot(1)], Instant::now()).unwrap();
     write(&tables, &[spot(1)], Some("0-1-5"));
     let had_all = Origin { had_all: true, ..origin(REPLICA, None) };
-    let reads = tables.prove(seen, &had_all, AROUND).unwrap();
-    assert!(!is_valid(&tables, &reads, AROUND));
+    let reads = tables.prove(seen, &had_all, REGIME).unwrap();
+    assert!(!is_valid(&tables, &reads, REGIME));
 }
 
 #[test]
 fn writes_that_run_beside_each_other_are_all_asked_for() {
     let tables = Tables::default();
     write(&tables, &[spot(1)], Some("0-1-1"));
-    let look = |position| look(&tables, &[spot(1)], &origin(REPLICA, Some(position)), AROUND).is_some();
+    let look = |position| look(&tables, &[spot(1)], &origin(REPLICA, Some(position)), REGIME).is_some();
     let first = tables.begin([spot(1)]);
     let second = tables.begin([spot(1)]);
     tables.end(second, Some(&place(Some("0-1-6"))));
@@ -178,7 +178,7 @@ fn what_is_told_late_does_not_stand_for_what_was_written_later() {
         let gtids = |number: u32| format!("{of}{number}");
         let up_to = |number: u32| if of == "0-1-" { gtids(number) } else { gtids(1) + &format!("-{number}") };
         let look =
-            |number| look(&tables, &[spot(1)], &origin(REPLICA, Some(&up_to(number))), AROUND).is_some();
+            |number| look(&tables, &[spot(1)], &origin(REPLICA, Some(&up_to(number))), REGIME).is_some();
         write(&tables, &[spot(1)], Some(&gtids(5)));
         // A write that has changed nothing brings what another statement on its connection had not told.
         write(&tables, &[spot(1)], Some(&gtids(3)));
@@ -327,8 +327,8 @@ impl World {
         (fault != Fault::TableMissed || table != 1).then(|| self.tables.begin([spot(table as u64)]))
     }
 
-    fn around(&self) -> Around {
-        Around { primary: Some(self.primary), ..AROUND }
+    fn regime(&self) -> Regime {
+        Regime { primary: Some(self.primary), ..REGIME }
     }
 
     fn leader(&self) -> usize {
@@ -382,7 +382,7 @@ impl World {
             }
             Step::Ask(table) => {
                 if let Some((reads, seen)) = &self.kept[table]
-                    && is_valid(&self.tables, reads, self.around())
+                    && is_valid(&self.tables, reads, self.regime())
                 {
                     self.hits += 1;
                     return self.promised[Self::base(table)] & !seen == 0;
@@ -420,7 +420,7 @@ impl World {
         let is_trusted = fault == Fault::LaggingReplica && self.leader() == 0;
         let backend = if is_trusted || server == 0 { PRIMARY } else { REPLICA };
         let origin = Origin { position: Some(Arc::new(self.known[server].clone())), ..origin(backend, None) };
-        let reads = look(&self.tables, &Self::spots(table, fault), &origin, self.around());
+        let reads = look(&self.tables, &Self::spots(table, fault), &origin, self.regime());
         self.reading.push((table, server, reads));
     }
 }

@@ -106,7 +106,8 @@ fn cluster(
 ) -> WrittenCluster {
     let mut backends: Rows<BackendSection> = rows(table, "backend", mistakes);
     backends.complete &= complete;
-    let monitor = layers(root, Some(table), ("monitor", MonitorSection::HEAD, "[cluster.monitor]"), mistakes);
+    let monitor = Heads { name: "monitor", for_all: MonitorSection::HEAD, for_cluster: "[cluster.monitor]" };
+    let monitor = layers(root, Some(table), monitor, mistakes);
     let failover = table.child("failover", FailoverSection::HEAD, mistakes);
     let failover = failover.unwrap_or_else(|| Table::absent(FailoverSection::HEAD));
     WrittenCluster {
@@ -127,19 +128,27 @@ fn layered<S: Section>(
     (name, own_head): (&str, &'static str),
     mistakes: &mut Mistakes<'_>,
 ) -> Option<Written<S>> {
-    let table = layers(root, cluster, (name, S::HEAD, own_head), mistakes);
+    let heads = Heads { name, for_all: S::HEAD, for_cluster: own_head };
+    let table = layers(root, cluster, heads, mistakes);
     read(&table.unwrap_or_else(|| Table::absent(S::HEAD)), mistakes)
+}
+
+/// A section that is written for all clusters, for one of them, or for both.
+struct Heads<'n> {
+    name: &'n str,
+    for_all: &'static str,
+    for_cluster: &'static str,
 }
 
 /// What a cluster says for itself, over what is said for all; `None` where neither says anything.
 fn layers<'a>(
     root: &Table<'a>,
     cluster: Option<&Table<'a>>,
-    (name, head, own_head): (&str, &'static str, &'static str),
+    Heads { name, for_all, for_cluster }: Heads<'_>,
     mistakes: &mut Mistakes<'_>,
 ) -> Option<Table<'a>> {
-    let common = root.child(name, head, mistakes);
-    let own = cluster.and_then(|table| table.child(name, own_head, mistakes));
+    let common = root.child(name, for_all, mistakes);
+    let own = cluster.and_then(|table| table.child(name, for_cluster, mistakes));
     match (own, common) {
         (Some(own), Some(mut common)) => {
             if PASSWORDS.iter().any(|key| own.entry(key).is_some()) {

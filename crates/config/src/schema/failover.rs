@@ -32,7 +32,7 @@ section! {
         /// The proxy replaces a lost primary without an operator: when it has not answered for `detect_ms` and its replicas have lost
         /// it, too. It needs `[lease]`, which says which process acts. In a group this is the group's own affair.
         auto_failover: bool = is(false), "", Hot;
-        /// What a failover does when something that was acknowledged may be lost. "refuse": it promotes nobody, and says why. To
+        /// What a failover does when something that was acknowledged may be lost. "refuse": it promotes no server, and says why. To
         /// prove that nothing is lost takes semi-sync (AFTER_SYNC) with a time-out above the time until a loss is known.
         /// "proceed": it promotes the replica that has received most.
         on_loss: OnLoss = is(OnLoss::Refuse), "", Hot, aka "onloss";

@@ -182,7 +182,7 @@ fn role(facts: &Facts<'_>, relay: &Relay<'_>, primary: (&Server, &Answer)) -> Op
     let (name, wanted) = (&facts.backend(primary.0).name, identity(primary.1));
     if let Some(by) = relay.cell("cut_by") {
         let found = format!("it was cut off in epoch {}, by {by}", relay.epoch());
-        let why = "it acknowledges to nobody: where the primary waits for it, nothing is committed";
+        let why = "it acknowledges to no source: where the primary waits for it, nothing is committed";
         let fix = if by == "operator" {
             format!("there: RELAY START {} ADMIT '{wanted}', if {name} is to go on", relay.name)
         } else {
@@ -190,7 +190,7 @@ fn role(facts: &Facts<'_>, relay: &Relay<'_>, primary: (&Server, &Answer)) -> Op
         };
         return Some(("remote_relay_cut", Severity::Serious, found, why, fix));
     }
-    let source = relay.cell("acknowledges_to").unwrap_or("nobody yet");
+    let source = relay.cell("acknowledges_to").unwrap_or("no source yet");
     if source != wanted {
         return Some((
             "remote_relay_elsewhere",

@@ -36,7 +36,7 @@ use super::story::{Story, Told};
 use crate::settings::Settings;
 use kept::Kept;
 use looks::Looks;
-use telling::state_of;
+use telling::{Known, state_of};
 
 /// Between two looks while something is waited for.
 const PACE: Duration = Duration::from_millis(10);
@@ -303,9 +303,12 @@ impl Driver {
             // Another primary: what was seen of the old one says nothing of it.
             self.proof.forget();
             self.runs = Runs::default();
-        } else if plan.kind == Move::Failover {
-            // It knows what replicas had before they were told to follow another one.
-            self.proof = plan.proof.clone();
+        } else {
+            self.runs.look_away();
+            if plan.kind == Move::Failover {
+                // It knows what replicas had before they were told to follow another one.
+                self.proof = plan.proof.clone();
+            }
         }
         self.detection = Detection::default();
         if plan.kind == Move::Failover && plan.undoing.is_none() && ended.is_ok() {
@@ -319,7 +322,8 @@ impl Driver {
         if plan.is_opening && plan.to.is_some() && self.agreed_primary() == plan.to {
             self.watched = plan.to;
         }
-        let told = self.end(&plan, &ended, (servers, &set.account.user, number));
+        let known = Known { servers, user: &set.account.user, number };
+        let told = self.end(&plan, &ended, known);
         // It is done, whatever the program says of it.
         drop(self.hook(Moment::After, &plan, (&set, began)).await);
         told

@@ -17,7 +17,8 @@ pub(super) fn advice(server: Option<&Server>, why: &str, user: &str) -> String {
     let rebuild = if is_mysql {
         "CLONE INSTANCE FROM user@primary:3306 IDENTIFIED BY '...', then REJOIN it"
     } else {
-        "mariadb-backup of the primary, SET GLOBAL gtid_slave_pos, then REJOIN it"
+        "SELECT @@gtid_binlog_state on the primary, then mariadb-backup of it; on the copy RESET MASTER, SET GLOBAL gtid_binlog_state \
+         to the former and gtid_slave_pos to the backup's, then REJOIN it"
     };
     format!(
         "{name} stays read-only and follows no server, because it has transactions of its own: {own}. 1. Save \

@@ -321,7 +321,7 @@ impl Peer {
     }
 }
 
-/// A server that follows nobody names the columns all the same, and gives no row.
+/// A server that follows no server names the columns all the same, and gives no row.
 fn status(names: &[&str], values: Vec<Option<Vec<u8>>>) -> TextResult {
     let column = |name: &&str| Column::text(name.as_bytes(), 64, 45);
     if names.is_empty() {

@@ -29,6 +29,39 @@ fn a_word_that_was_said_before_a_cut_ends_it_no_more() {
     fs::remove_dir_all(&place).unwrap();
 }
 
+/// The answer to the first word was lost. Whoever has said it must not take it for refused.
+#[test]
+fn a_word_that_is_said_again_is_told_as_done() {
+    let place = place("again");
+    let fence = Fence::open(&place).unwrap();
+    fence.enter("a").unwrap().unwrap();
+    let cut = fence.cut().unwrap();
+    let turned = |address: &str| {
+        Some(Turned { name: "b".into(), address: address.into(), instead_of: "a:3306".into() })
+    };
+    let say = |fence: &Fence, identity: &str, address: &str| {
+        let mut is_followed = false;
+        let word = (Some(identity), turned(address));
+        let epoch = fence.admit_in(cut, word, || is_followed = true).unwrap();
+        assert_eq!(is_followed, epoch.is_some());
+        epoch
+    };
+    assert_eq!(say(&fence, "b", "b:3306"), Some(cut + 1));
+    assert_eq!(say(&fence, "b", "b:3306"), Some(cut + 1), "before it has come there");
+    fence.enter("b").unwrap().unwrap();
+    for fence in [&fence, &Fence::open(&place).unwrap()] {
+        let before = fence.epoch();
+        assert_eq!(say(fence, "b", "b:3306"), Some(cut + 1));
+        // Late words that say something else.
+        assert_eq!([say(fence, "a", "b:3306"), say(fence, "b", "c:3306")], [None, None]);
+        assert_eq!(fence.epoch(), before);
+    }
+    fence.cut().unwrap();
+    assert_eq!(say(&fence, "b", "b:3306"), None, "it was cut since");
+    assert!(fence.epoch().is_cut);
+    fs::remove_dir_all(&place).unwrap();
+}
+
 #[test]
 fn a_cut_that_comes_late_changes_nothing() {
     let place = place("late-cut");

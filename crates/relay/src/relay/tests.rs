@@ -115,21 +115,28 @@ fn a_restarted_relay_follows_whom_a_move_has_named() {
     let own = format!("unix:{}", place.0.join("door").display());
     let relay = behind(&place, &memory);
     assert_eq!(target(&relay), Some(("near".to_owned(), own)));
-    rt::block_on(async {
+    let told = rt::block_on(async {
         let epoch = relay.cut(CutBy::Move, Some(relay.epoch().epoch)).await.unwrap().unwrap();
         let next = relay.settings().source.clone().unwrap();
         let next = next.at("db2".to_owned(), Address::Tcp("::1".to_owned(), 1));
         assert_eq!(relay.cut(CutBy::Move, Some(epoch - 1)).await.unwrap(), None, "a word of before");
         assert!(!relay.turn(next.clone(), "server-2", epoch - 1).await.unwrap());
-        assert!(relay.turn(next, "server-2", epoch).await.unwrap());
+        assert!(relay.turn(next.clone(), "server-2", epoch).await.unwrap());
         relay.end().await;
-    })
-    .unwrap();
+        (next, epoch)
+    });
+    let (next, epoch) = told.unwrap();
     drop(relay);
     let relay = behind(&place, &memory);
     let turned = Some(("db2".to_owned(), "[::1]:1".to_owned()));
     assert_eq!(target(&relay), turned);
-    rt::block_on(relay.end()).unwrap();
+    rt::block_on(async {
+        // The process has ended before its answer: the word comes again.
+        assert!(relay.turn(next, "server-2", epoch).await.unwrap());
+        assert_eq!((target(&relay), relay.epoch().epoch), (turned, epoch + 1));
+        relay.end().await;
+    })
+    .unwrap();
 }
 
 /// The disk of one relay hangs. Its own words wait for it; those for another relay of the process do not.

@@ -440,7 +440,7 @@ impl Dump<'_> {
     fn note(&mut self) {
         let counted = self.course.take_counted();
         let at = Position { ordinal: self.reader.file().ordinal, offset: self.at };
-        self.replica.reached(at, (counted.bytes, counted.events, counted.event_s));
+        self.replica.reached(at, counted);
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use delphinus_net::rt::{self, Bell, watch};
 
+use super::course::Counted;
 use crate::keep::Seen;
 use crate::log::{Log, Position};
 
@@ -223,8 +224,9 @@ fn is_same(one: &Who, other: &Who) -> bool {
 }
 
 impl Replica {
-    /// It was sent, or needed not to be sent, everything up to here. `bytes` and `events` have been sent since the last call.
-    pub(crate) fn reached(&self, at: Position, (bytes, events, event_s): (u64, u64, u32)) {
+    /// It was sent, or needed not to be sent, everything up to here. `counted` has been sent since the last call.
+    pub(crate) fn reached(&self, at: Position, counted: Counted) {
+        let Counted { bytes, events, event_s } = counted;
         let progress = &self.progress;
         progress.ordinal.store(at.ordinal, Ordering::Relaxed);
         if progress.began.load(Ordering::Relaxed) == 0 {
@@ -351,6 +353,8 @@ impl Drop for Entry {
 mod tests {
     use super::*;
 
+    const FOUR_EVENTS: Counted = Counted { bytes: 100, events: 4, event_s: 7 };
+
     fn who(server_id: u32, uuid: &str, host: &str) -> Who {
         let (uuid, host) = (uuid.to_owned(), host.to_owned());
         Who { server_id, uuid, host, is_registered: true, ..Who::default() }
@@ -379,7 +383,7 @@ mod tests {
             let key = |who| {
                 let registry = Arc::new(Registry::default());
                 let entry = registry.enter(registry.next_id(), who);
-                entry.replica.reached(Position { ordinal: 3, offset: 400 }, (100, 4, 7));
+                entry.replica.reached(Position { ordinal: 3, offset: 400 }, FOUR_EVENTS);
                 entry.replica.seen().unwrap().key
             };
             assert_ne!(key(who(5, uuid, "h1")), key(other));
@@ -391,8 +395,9 @@ mod tests {
         let registry = Arc::new(Registry::default());
         let entry = registry.enter(registry.next_id(), who(5, "", "h1"));
         assert_eq!(registry.take_seen().len(), 0, "it has not begun, and may be refused");
-        entry.replica.reached(Position { ordinal: 3, offset: 400 }, (100, 4, 7));
-        entry.replica.reached(Position { ordinal: 5, offset: 4 }, (0, 0, 7));
+        entry.replica.reached(Position { ordinal: 3, offset: 400 }, FOUR_EVENTS);
+        let nothing = Counted { event_s: 7, ..Counted::default() };
+        entry.replica.reached(Position { ordinal: 5, offset: 4 }, nothing);
         assert_eq!((registry.len(), registry.totals()), (1, (1, 0, 100)));
         let seen = registry.take_seen();
         let [seen] = &seen[..] else { panic!("{seen:?}") };
@@ -436,7 +441,7 @@ mod tests {
         ] {
             let registry = Arc::new(Registry::default());
             let entry = registry.enter(registry.next_id(), one);
-            entry.replica.reached(Position { ordinal: 0, offset: 4 }, (0, 0, 0));
+            entry.replica.reached(Position { ordinal: 0, offset: 4 }, Counted::default());
             let seen = registry.take_seen();
             assert_eq!((&*seen[0].key, seen[0].comes_again), expected);
         }

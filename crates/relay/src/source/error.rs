@@ -38,6 +38,8 @@ pub(crate) enum SourceError {
 
 /// What was asked for is not there.
 const FATAL_READING: u16 = delphinus_wire::error_code::ER_SOURCE_FATAL_ERROR_READING_BINLOG;
+/// Of the many causes of that error this one.
+const NO_SUCH_FILE: &str = "Could not find first log file name";
 
 impl SourceError {
     /// True if a person has to look at it: the relay stops.
@@ -47,11 +49,20 @@ impl SourceError {
 
     /// True if the source does not have what was asked for.
     pub(crate) fn is_missing(&self) -> bool {
-        let code = match self {
-            Self::Answer(error) | Self::Intake(IntakeError::Refused(error)) => error.code,
-            _ => return false,
-        };
-        code == FATAL_READING
+        self.said().is_some_and(|error| error.code == FATAL_READING)
+    }
+
+    /// True if the source has no file of the name that was asked for.
+    pub(crate) fn is_no_such_file(&self) -> bool {
+        self.is_missing() && self.said().is_some_and(|error| error.text().contains(NO_SUCH_FILE))
+    }
+
+    /// The error that the source has sent.
+    fn said(&self) -> Option<&ErrPacket> {
+        match self {
+            Self::Answer(error) | Self::Intake(IntakeError::Refused(error)) => Some(error),
+            _ => None,
+        }
     }
 }
 

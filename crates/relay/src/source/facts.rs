@@ -27,6 +27,20 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// A source of which only its name is known, and that has nothing.
+    pub(crate) fn told(flavor: Flavor, (identity, server_id): (&str, u32), checksum: Checksum) -> Self {
+        Self {
+            flavor,
+            identity: identity.to_owned(),
+            server_id,
+            executed: GtidSet::default(),
+            logged: None,
+            checksum,
+            has_semi_sync: false,
+            is_relay: false,
+        }
+    }
+
     /// Asks for them.
     pub(crate) async fn ask(connection: &mut Connection) -> Result<Self, SourceError> {
         let is_mariadb = connection.version.contains("MariaDB");
@@ -117,16 +131,8 @@ async fn mysql(connection: &mut Connection) -> Result<Facts, SourceError> {
     if !uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') || uuid.len() != 36 {
         return Err(delphinus_wire::Malformed("bad server_uuid").into());
     }
-    Ok(Facts {
-        flavor: Flavor::MySql,
-        identity: uuid.to_ascii_lowercase(),
-        server_id: number(server_id),
-        executed: GtidSet::MySql(set(executed)?),
-        logged: None,
-        checksum: checksum(sum),
-        has_semi_sync: false,
-        is_relay: false,
-    })
+    let told = Facts::told(Flavor::MySql, (&uuid.to_ascii_lowercase(), number(server_id)), checksum(sum));
+    Ok(Facts { executed: GtidSet::MySql(set(executed)?), ..told })
 }
 
 async fn mariadb(connection: &mut Connection) -> Result<Facts, SourceError> {
@@ -145,16 +151,10 @@ async fn mariadb(connection: &mut Connection) -> Result<Facts, SourceError> {
         |text: &str| GtidPosition::parse(text).map_err(|_| delphinus_wire::Malformed("bad GTID position"));
     let mut executed = GtidSet::MariaDb(position(current)?);
     executed.merge(&GtidSet::MariaDb(position(written)?));
-    Ok(Facts {
-        flavor: Flavor::MariaDb,
-        identity: format!("server-{}", number(server_id)),
-        server_id: number(server_id),
-        executed,
-        logged: Some(GtidState::parse(state).map_err(|_| delphinus_wire::Malformed("bad GTID state"))?),
-        checksum: checksum(sum),
-        has_semi_sync: false,
-        is_relay: false,
-    })
+    let logged = GtidState::parse(state).map_err(|_| delphinus_wire::Malformed("bad GTID state"))?;
+    let identity = format!("server-{}", number(server_id));
+    let told = Facts::told(Flavor::MariaDb, (&identity, number(server_id)), checksum(sum));
+    Ok(Facts { executed, logged: Some(logged), ..told })
 }
 
 #[cfg(test)]
@@ -163,14 +163,9 @@ mod tests {
 
     fn facts(executed: &str, logged: Option<&str>) -> Facts {
         Facts {
-            flavor: Flavor::MariaDb,
-            identity: "server-1".to_owned(),
-            server_id: 1,
             executed: GtidSet::parse(executed).unwrap(),
             logged: logged.map(|text| GtidState::parse(text).unwrap()),
-            checksum: Checksum::Crc32,
-            has_semi_sync: false,
-            is_relay: false,
+            ..Facts::told(Flavor::MariaDb, ("server-1", 1), Checksum::Crc32)
         }
     }
 

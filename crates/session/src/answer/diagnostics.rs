@@ -9,7 +9,7 @@ use super::{Answer, Form, List, Said, TextShape};
 use crate::state::Wanted;
 
 /// What a statement asks for.
-enum Asked {
+enum DiagnosticsAsked {
     Shown(DiagnosticsShown),
     /// `SELECT @@warning_count` and its kin.
     Selected(Vec<SelectedVariable>),
@@ -26,23 +26,23 @@ pub(crate) fn show_diagnostics(
     let asked = asked(sql, state.lex())?;
     let charset = state.want.vars.get("character_set_results").map(|name| &**name);
     let mut result = answer(&asked, &memory.warnings(), (shape, charset))?;
-    let is_list = matches!(asked, Asked::Shown(DiagnosticsShown::List { .. }));
+    let is_list = matches!(asked, DiagnosticsAsked::Shown(DiagnosticsShown::List { .. }));
     // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.
     if !is_list && state.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0") {
         result.rows.clear();
     }
     let list = match asked {
-        Asked::Shown(_) => List::Kept,
+        DiagnosticsAsked::Shown(_) => List::Kept,
         // A SELECT that counts them leaves the counts and not what was counted, as on a server.
-        Asked::Selected(_) => List::OfNoTables,
+        DiagnosticsAsked::Selected(_) => List::OfNoTables,
     };
     let found_rows = (!is_list).then_some(result.rows.len() as u64);
     Some(Answer { said: Said::Rows(result, form), found_rows, list })
 }
 
-fn asked(sql: &[u8], lex: LexOptions) -> Option<Asked> {
-    let shown = diagnostics_shown(sql, lex).map(Asked::Shown);
-    shown.or_else(|| selected_variables(sql, lex).map(Asked::Selected))
+fn asked(sql: &[u8], lex: LexOptions) -> Option<DiagnosticsAsked> {
+    let shown = diagnostics_shown(sql, lex).map(DiagnosticsAsked::Shown);
+    shown.or_else(|| selected_variables(sql, lex).map(DiagnosticsAsked::Selected))
 }
 
 /// No warnings.
@@ -91,25 +91,25 @@ fn is_utf8(charset: &[u8]) -> bool {
 /// The rows that are asked for; `None` where nobody knows them, or only in another character set than this
 /// `character_set_results`.
 fn answer(
-    asked: &Asked,
+    asked: &DiagnosticsAsked,
     warnings: &Warnings,
     (shape, charset): (TextShape, Option<&[u8]>),
 ) -> Option<TextResult> {
     let listed = list(warnings, shape)?;
     match asked {
-        Asked::Shown(DiagnosticsShown::List { only_errors, skip, most }) => {
+        DiagnosticsAsked::Shown(DiagnosticsShown::List { only_errors, skip, most }) => {
             let mut part = listed;
             part.rows.retain(|row| !only_errors || is_error(row));
             part.rows = part.rows.into_iter().skip(*skip).take(*most).collect();
             is_readable(&part, warnings, charset).then_some(part)
         }
-        Asked::Shown(DiagnosticsShown::Count { only_errors: false }) => {
+        DiagnosticsAsked::Shown(DiagnosticsShown::Count { only_errors: false }) => {
             Some(count("@@session.warning_count", warnings.counts()?.warnings))
         }
-        Asked::Shown(DiagnosticsShown::Count { only_errors: true }) => {
+        DiagnosticsAsked::Shown(DiagnosticsShown::Count { only_errors: true }) => {
             Some(count("@@session.error_count", warnings.counts()?.errors))
         }
-        Asked::Selected(columns) => counts(columns, warnings.counts()?),
+        DiagnosticsAsked::Selected(columns) => counts(columns, warnings.counts()?),
     }
 }
 

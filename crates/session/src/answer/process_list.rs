@@ -2,7 +2,7 @@
 //! connections instead, which are nobody's for long, and whose ids KILL does not take here.
 
 use delphinus_clients::Activity;
-use delphinus_sql::{Flavor, SqlText, bare_words};
+use delphinus_sql::{Flavor, SqlText, shows_whole_statements};
 use delphinus_state::Vars;
 use delphinus_wire::response::{Column, TextResult};
 
@@ -48,8 +48,7 @@ pub(crate) fn process_list(
     shape: TextShape,
 ) -> Answer {
     let SqlText { sql, lex, .. } = *text;
-    let is_full = bare_words(sql, lex).any(|word| word.eq_ignore_ascii_case(b"full"));
-    let info = if is_full { sql } else { &sql[..sql.len().min(SHOWN)] };
+    let info = if shows_whole_statements(sql, lex) { sql } else { &sql[..sql.len().min(SHOWN)] };
     let old_mode = vars.get("old_mode").map(|mode| String::from_utf8_lossy(mode));
     let has_progress =
         lex.flavor == Flavor::MariaDb && !old_mode.is_some_and(|mode| mode.contains("NO_PROGRESS_INFO"));

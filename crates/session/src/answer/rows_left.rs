@@ -3,7 +3,10 @@
 use std::ops::Range;
 
 use delphinus_pool::RowsLeft;
-use delphinus_sql::{Class, Effects, Flavor, LexOptions, SqlText, Statement, Uses};
+use delphinus_sql::{
+    Class, Effects, Flavor, SqlText, Statement, Uses, may_run_explained, may_store_result,
+    rows_are_of_queries, shows_tables,
+};
 use delphinus_state::Response;
 use delphinus_wire::error_code;
 
@@ -55,11 +58,10 @@ fn of_part(ran: Ran<'_>, part: &Range<usize>, is_limited: bool) -> RowsLeft {
     let is_begun = is_begun(response);
     let when = |condition| if condition { RowsLeft::Counted } else { RowsLeft::Kept };
     let may = |condition| if condition { RowsLeft::CountedOrKept } else { RowsLeft::Kept };
-    let has = |word| has_word(sql, word);
     match statement.class {
         // Rows that a routine has sent are taken for those of a query.
         Class::Call | Class::Execute if has_rows => RowsLeft::Counted,
-        Class::Multi if has_rows && !has(b"show") && (has(b"select") || has(b"values")) => RowsLeft::Counted,
+        Class::Multi if has_rows && rows_are_of_queries(sql) => RowsLeft::Counted,
         Class::Multi => several_leave(ran, is_limited),
         Class::Call | Class::Execute | Class::Unknown => may(is_begun),
         _ if !response.is_ok() && is_mysql => RowsLeft::Kept,
@@ -80,7 +82,7 @@ fn of_part(ran: Ran<'_>, part: &Range<usize>, is_limited: bool) -> RowsLeft {
         Class::CreateTable | Class::CreateTemporaryTable if !is_mysql && is_counted => {
             if response.is_ok() && response.warnings == 0 { RowsLeft::Counted } else { may(is_begun) }
         }
-        Class::Explain if has(b"analyze") => may(is_begun),
+        Class::Explain if may_run_explained(sql) => may(is_begun),
         Class::Do if is_mysql => RowsLeft::Known(1),
         Class::Do | Class::Set if !is_mysql => when(is_begun && text.has_tables_in(part)),
         Class::Explain if !is_mysql => when(is_begun && !text.has_tables_in(part)),
@@ -101,7 +103,7 @@ fn several_leave(ran: Ran<'_>, is_limited: bool) -> RowsLeft {
         // One that was not begun keeps what was, and so do those behind it.
         let is_query = matches!(statement.class, Class::Select | Class::Values | Class::Table | Class::With);
         let may_be_that_one =
-            !is_begun && is_query && !has_rows && !has_word(&text.sql[part.clone()], b"into");
+            !is_begun && is_query && !has_rows && !may_store_result(&text.sql[part.clone()]);
         (of_part(Ran { statement, text, response }, part, is_limited), may_be_that_one)
     };
     let counts = |left: RowsLeft| !matches!(left, RowsLeft::Kept | RowsLeft::CountedOrKept);
@@ -119,46 +121,9 @@ fn several_leave(ran: Ran<'_>, is_limited: bool) -> RowsLeft {
     if are_kept { RowsLeft::Kept } else { RowsLeft::CountedOrKept }
 }
 
-/// False for forms of SHOW that no table stands behind.
-pub(super) fn shows_tables(sql: &[u8], lex: LexOptions) -> bool {
-    const OTHERS: [&str; 20] = [
-        "create",
-        "grants",
-        "privileges",
-        "binary",
-        "binlog",
-        "master",
-        "slave",
-        "slaves",
-        "replica",
-        "replicas",
-        "relaylog",
-        "engine",
-        "processlist",
-        "warnings",
-        "errors",
-        "explain",
-        "profile",
-        "profiles",
-        "authors",
-        "contributors",
-    ];
-    const OTHERS_OF_MYSQL: [&str; 2] = ["engines", "storage"];
-    let words = sql.split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    let passed = ["show", "full", "all"];
-    let is = |word: &[u8], list: &[&str]| list.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()));
-    let mut words = words.skip_while(|word| is(word, &passed));
-    let others_here: &[&str] = if lex.flavor == Flavor::MySql { &OTHERS_OF_MYSQL } else { &[] };
-    words.next().is_none_or(|word| !is(word, &OTHERS) && !is(word, others_here))
-}
-
-pub(super) fn has_word(sql: &[u8], wanted: &[u8]) -> bool {
-    sql.split(|byte| !byte.is_ascii_alphanumeric()).any(|word| word.eq_ignore_ascii_case(wanted))
-}
-
 #[cfg(test)]
 mod tests {
-    use delphinus_sql::classify;
+    use delphinus_sql::{LexOptions, classify};
     use delphinus_wire::response::Status;
 
     use super::*;

@@ -17,8 +17,7 @@ use super::query::Short;
 use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
 use crate::hold::{Held, forget_schema, leave_no_old_list};
-use crate::io::Input;
-use crate::io::Relayed;
+use crate::io::{Input, LastBytes, Relayed};
 use crate::needs::{Needs, is_about_insert_id, is_about_last_statement, pinning};
 use crate::rescue::Tries;
 use crate::run::{Begun, Carried, Job};
@@ -26,13 +25,13 @@ use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::{Ran, Wanted};
 use crate::statements::{Own, Sharing};
-use crate::steer::{Copied, Occasion, hints_of, values};
+use crate::steer::{CommandCopy, Occasion, hints_of, values};
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
 
-/// What the client has asked for.
-struct Asked {
+/// What the client wants to have executed.
+struct ToExecute {
     id: ClientStmtId,
     flags: u8,
     statement: Statement,
@@ -111,7 +110,11 @@ impl Job for Execution {
 
 impl Execution {
     /// `statement`: as it is planned.
-    fn new(Asked { id, flags, params, .. }: Asked, statement: Statement, key: Rc<StatementKey>) -> Self {
+    fn new(
+        ToExecute { id, flags, params, .. }: ToExecute,
+        statement: Statement,
+        key: Rc<StatementKey>,
+    ) -> Self {
         Self { id, flags, statement, params, key, telling: None, tells: false }
     }
 
@@ -190,7 +193,7 @@ impl Session {
             .and_if(Needs::STEERING, is_steered)
             .and_if(Needs::HIDDEN, may_hide)
             .and_if(Needs::LEARNING, asks_for_cursor(flags) || !input.is_whole());
-        let asked = Asked { id, flags, statement, params };
+        let asked = ToExecute { id, flags, statement, params };
         if needs == Needs::STEERING && self.steering.may_be_short() && flags & PARAMETER_COUNT_AVAILABLE == 0
         {
             match self.execute_short(input, (id, &statement), asked.params.as_ref()) {
@@ -214,8 +217,8 @@ impl Session {
     }
 
     /// An execution that needs more than a connection.
-    async fn execute_with(&mut self, needs: Needs, input: Input, asked: Asked) -> Outcome {
-        let Asked { id, flags, statement, .. } = asked;
+    async fn execute_with(&mut self, needs: Needs, input: Input, asked: ToExecute) -> Outcome {
+        let ToExecute { id, flags, statement, .. } = asked;
         if needs.has(Needs::RIGHTS)
             && let Some(found) = self.statements.look(id)
         {
@@ -324,7 +327,7 @@ impl Session {
             let copy = || {
                 let can_be = input.is_whole() && !asks_for_cursor(flags);
                 let found = self.statements.look(id).filter(|_| can_be)?;
-                Copied::execution(found, payload, params, capabilities)
+                CommandCopy::execution(found, payload, params, capabilities)
             };
             wanted.send(&self.worker.mirrors, (statement, copy), &self.state, &self.held);
         }
@@ -434,7 +437,7 @@ impl Session {
         }
         let ran = Ran { statement: &statement, text: &text, response: &response };
         let settled = self.settle(checkout, ran).await;
-        self.answer_last(settled, ran, (rest, len, is_untouched)).await
+        self.answer_last(settled, ran, LastBytes { rest, len, is_untouched }).await
     }
 
     /// An array of parameters: always on the primary, for it writes.

@@ -20,7 +20,7 @@ use crate::needs::{Needs, as_unknown, may_make_ids_unseen};
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::steer::{Asking, Copied, Fitness, Occasion, execution, hints_of, shortcut_of};
+use crate::steer::{Asking, CommandCopy, Fitness, Occasion, execution, hints_of, shortcut_of};
 
 /// A text that begins later than this has query attributes before it.
 const EMPTY_ATTRIBUTES: usize = 3;
@@ -180,7 +180,7 @@ impl Session {
             self.route().check_where_it_is(&sql, statement).await?;
         }
         if let Some(wanted) = self.steering.mirror.take() {
-            let copy = || input.is_whole().then(|| Copied::Text(sql));
+            let copy = || input.is_whole().then(|| CommandCopy::Text(sql));
             wanted.send(&self.worker.mirrors, (statement, copy), &self.state, &self.held);
         }
         Ok(instead)

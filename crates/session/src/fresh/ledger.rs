@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delphinus_cache::{Around, Cache, Origin, Place, Primary, Running, Seen, Spot, Tables};
+use delphinus_cache::{Cache, Origin, Place, Primary, Regime, Running, Seen, Spot, Tables};
 use delphinus_net::rt;
 use delphinus_sql::{LexOptions, Statement, Touched, Written};
 use delphinus_topology::{BackendId, ClusterId, Snapshot, Succession};
@@ -169,13 +169,13 @@ impl Ledger {
 
     /// Notes in the origin what the answer reads, if it is proved to have all that was written of that.
     fn prove(&self, seen: Seen, depends: &Depends, primary: Option<Primary>, origin: &mut Origin) {
-        let around = Around { primary, edition: depends.edition };
-        origin.reads = self.tables().prove(seen, origin, around);
+        let regime = Regime { primary, edition: depends.edition };
+        origin.reads = self.tables().prove(seen, origin, regime);
     }
 
     /// True if nothing was written since that an answer reads.
     pub(crate) fn is_valid(&self, origin: &Origin, snapshot: &Snapshot) -> bool {
-        let around = Around { primary: primary_of(snapshot), edition: self.code.tables().edition() };
-        origin.reads.as_ref().is_some_and(|reads| self.tables().is_valid(reads, around, rt::now))
+        let regime = Regime { primary: primary_of(snapshot), edition: self.code.tables().edition() };
+        origin.reads.as_ref().is_some_and(|reads| self.tables().is_valid(reads, regime, rt::now))
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, Connection, Means, Memory, PoolError, StatementKey};
-use delphinus_sql::{Effects, Statement};
+use delphinus_sql::{Effects, Statement, may_ask_for_schema};
 use delphinus_state::{Changed, Response, SessionState, as_prepared};
 use delphinus_wire::command::BackendStmtId;
 
@@ -29,7 +29,7 @@ pub(crate) async fn prepare_in<E: From<PoolError>>(
         schema: key.state().schema.clone(),
         ..want.clone()
     };
-    if then.schema.is_none() && means == Means::Settings && !names_schema(key.text()) {
+    if then.schema.is_none() && means == Means::Settings && !may_ask_for_schema(key.text()) {
         // Which schema it is in makes no difference to it.
         then.schema.clone_from(&want.schema);
     }
@@ -61,13 +61,6 @@ pub(crate) async fn prepare_in<E: From<PoolError>>(
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// True if the text may ask for the schema that it is in.
-fn names_schema(text: &[u8]) -> bool {
-    let words = text.split(|byte| !byte.is_ascii_alphanumeric());
-    let mut words = words.filter(|word| !word.is_empty());
-    words.any(|word| word.eq_ignore_ascii_case(b"database") || word.eq_ignore_ascii_case(b"schema"))
 }
 
 /// Takes a change of the schema that did not outlive its statement for none. Servers report a change of state with it, which

@@ -19,6 +19,14 @@ pub(crate) struct Ending {
     pub task: rt::JoinHandle<()>,
 }
 
+/// What has come of a result that is too large.
+pub(super) struct Excess {
+    pub bytes: Buffer,
+    pub progress: Progress,
+    /// After how many of the bytes an error can stand, and the number that it has there.
+    pub place: (usize, u8),
+}
+
 impl Client {
     /// Passes the first bytes, up to the place where an error can stand, ends the statement, and reads what still comes, which is
     /// passed to nobody. Returns the error, with the number that it has there.
@@ -26,7 +34,7 @@ impl Client {
         &mut self,
         checkout: &mut Checkout,
         tracker: &mut ResponseTracker,
-        (bytes, progress, (at, seq)): (Buffer, Progress, (usize, u8)),
+        Excess { bytes, progress, place: (at, seq) }: Excess,
         beside: &mut impl Beside,
     ) -> Result<(Buffer, usize), Break> {
         let (mut bytes, mut progress) = (self.pass(bytes, at, beside).await?, progress.behind(at));

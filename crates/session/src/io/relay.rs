@@ -9,6 +9,7 @@ use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_h
 
 use super::beside::{Beside, Break};
 use super::cut::Cut;
+use super::cut_short::Excess;
 use super::{Client, Input};
 
 /// A response that has come to its end. Its last bytes are kept back until the connection is settled.
@@ -20,6 +21,15 @@ pub(crate) struct Relayed {
     /// How many of them.
     pub len: usize,
     /// They are all of it: nothing has reached the client.
+    pub is_untouched: bool,
+}
+
+/// The last bytes of a response, which its client has not got yet.
+pub(crate) struct LastBytes {
+    pub rest: Buffer,
+    /// How many of them.
+    pub len: usize,
+    /// They are all of it.
     pub is_untouched: bool,
 }
 
@@ -50,6 +60,9 @@ impl Heard {
 /// No server that is what it seems does that: another one would read what it likes from the client's machine.
 const NOT_ASKED_FOR: &str =
     "the server asks for a file of the client, but the statement is not LOAD DATA LOCAL";
+
+const BEHIND_THE_END: delphinus_wire::Malformed =
+    delphinus_wire::Malformed("bytes after the end of a response");
 
 /// Where a result that is larger than its client may have can be cut: after how many of the bytes that are there, and with which number
 /// an error follows. `place` is where one could stand before these bytes were looked at.
@@ -174,7 +187,8 @@ impl Client {
         loop {
             if let Some(place) = place_to_cut(beside, tracker, (passed, bytes.len()), place) {
                 *sent |= passed > 0 || place.0 > 0;
-                return Box::pin(self.cut_short(checkout, tracker, (bytes, progress, place), beside)).await;
+                let excess = Excess { bytes, progress, place };
+                return Box::pin(self.cut_short(checkout, tracker, excess, beside)).await;
             }
             match progress {
                 Progress::Done(n) if n == bytes.len() => return Ok((bytes, n)),
@@ -182,9 +196,7 @@ impl Client {
                     bytes.truncate(n + len);
                     return Ok((bytes, n + len));
                 }
-                Progress::Done(_) => {
-                    return Err(delphinus_wire::Malformed("bytes after the end of a response").into());
-                }
+                Progress::Done(_) => return Err(BEHIND_THE_END.into()),
                 Progress::More(n) => {
                     if n > 0 {
                         passed += n as u64;
@@ -214,11 +226,7 @@ impl Client {
                     bytes = Box::pin(self.pass_with(bytes, (n, len), (&out, beside))).await?;
                     *sent = true;
                     if tracker.is_done() {
-                        return if bytes.is_empty() {
-                            Ok((bytes, 0))
-                        } else {
-                            Err(delphinus_wire::Malformed("bytes after the end of a response").into())
-                        };
+                        return if bytes.is_empty() { Ok((bytes, 0)) } else { Err(BEHIND_THE_END.into()) };
                     }
                 }
                 Progress::ResultEnd(n) => {

@@ -53,7 +53,8 @@ pub(super) fn server_settings(
     worker: &Worker,
     entrance: &Entrance,
     listener: &ListenerSettings,
-    (stream, id, client_host): (&Stream, ClientConnId, String),
+    stream: &Stream,
+    (id, client_host): (ClientConnId, String),
 ) -> Result<ServerSettings, NetError> {
     let facts = entrance.snapshot.facts.as_ref().ok_or(NetError::Closed)?;
     let settings = worker.settings();

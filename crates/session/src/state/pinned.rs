@@ -14,6 +14,16 @@ use delphinus_wire::response::Status;
 
 use super::Wanted;
 
+/// What others are shown of a session.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Shown {
+    /// Of its pins.
+    revision: u32,
+    is_in_transaction: bool,
+    /// Where its connection leads.
+    backend: Option<BackendId>,
+}
+
 /// What of a session's pins others know of, and since when it is counted.
 pub(crate) struct Published {
     /// Where others look.
@@ -21,7 +31,7 @@ pub(crate) struct Published {
     /// Those of its cluster.
     counters: Arc<ClusterCounters>,
     /// What was noted last: see `Pins::revision`.
-    noted: (u32, bool, Option<BackendId>),
+    noted: Shown,
     /// Reason and time of the oldest pin.
     pin: Option<(PinReason, Instant)>,
     /// When it became the oldest.
@@ -34,7 +44,7 @@ impl Published {
     /// Nothing is known of a session that begins now.
     pub(crate) fn new(activity: Arc<Activity>, counters: Arc<ClusterCounters>) -> Self {
         let now = rt::now();
-        Self { activity, counters, noted: Default::default(), pin: None, since: now, begun: now }
+        Self { activity, counters, noted: Shown::default(), pin: None, since: now, begun: now }
     }
 
     fn count_pin(&self, now: Instant) {
@@ -80,14 +90,14 @@ impl Wanted {
     /// Lets others know what holds the session to its connection, where that has changed. The connection is one to `backend`.
     pub(crate) fn publish(&mut self, backend: Option<BackendId>) {
         let is_in_transaction = self.status.contains(Status::IN_TRANS);
-        let noted = (self.pins.revision(), is_in_transaction, backend);
+        let noted = Shown { revision: self.pins.revision(), is_in_transaction, backend };
         if noted != self.published.noted {
             self.publish_change(noted);
         }
     }
 
     #[inline(never)]
-    fn publish_change(&mut self, noted: (u32, bool, Option<BackendId>)) {
+    fn publish_change(&mut self, noted: Shown) {
         let published = &mut self.published;
         let key = self.pins.iter().next().map(|pin| (pin.reason, pin.since));
         if key != published.pin {
@@ -97,7 +107,8 @@ impl Wanted {
             published.since = now;
         }
         published.noted = noted;
-        published.activity.is_held(noted.2, noted.1, &self.pins, self.lex.as_read());
+        let Shown { is_in_transaction, backend, .. } = noted;
+        published.activity.is_held(backend, is_in_transaction, &self.pins, self.lex.as_read());
     }
 
     /// Pins a session whose user does not share connections, from its first statement on. It has none yet.

@@ -40,7 +40,7 @@ use delphinus_topology::ClusterId;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Capabilities, ExecuteParams};
 
-use super::{Asked, Steering};
+use super::{AskedPlace, Steering};
 use crate::costs::{Spent, Timed};
 use crate::hold::Held;
 use crate::state::Wanted;
@@ -137,6 +137,13 @@ pub(crate) enum Looked {
     HasNot(Key, Arc<Tally>),
 }
 
+/// A question that has no answer here, what is wanted of one, and what counts its like.
+pub(crate) struct Miss {
+    pub key: Key,
+    pub wanting: Wanting,
+    pub tally: Arc<Tally>,
+}
+
 /// What is known once a question has been waited for that had no answer.
 pub(crate) enum Consulted {
     /// This.
@@ -176,7 +183,7 @@ impl Answers {
             told: &told,
             capabilities: asking.capabilities.0 & !CARRIAGE.0,
         };
-        Key::write(out, (&asker, &settings(asking.want), asking.place), command);
+        Key::write(out, &asker, &settings(asking.want), asking.place, command);
     }
 
     /// The same as a key.
@@ -245,7 +252,7 @@ impl Answers {
     /// Waits where another session asks the same already; else the answer that follows is to be kept.
     pub(crate) async fn consult(
         &self,
-        (key, wanting, tally): (Key, Wanting, Arc<Tally>),
+        Miss { key, wanting, tally }: Miss,
         fitness: impl Fn(&Origin) -> Fitness,
         patience: Duration,
         (spent, is_killed): (&Rc<Spent>, impl Fn() -> bool),
@@ -357,7 +364,7 @@ impl Steering {
         };
         match self.asked_place() {
             None => by_listener.into(),
-            Some(Asked::Hint(place) | Asked::Rule(place)) => match place {
+            Some(AskedPlace::Hint(place) | AskedPlace::Rule(place)) => match place {
                 RulePlace::Primary => [by_listener, b"primary"].concat().into(),
                 RulePlace::Replica => [by_listener, b"replica"].concat().into(),
                 RulePlace::Among(ids) => [by_listener, format!("{ids:?}").as_bytes()].concat().into(),

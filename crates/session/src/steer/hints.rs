@@ -9,7 +9,7 @@ use delphinus_sql::{Consistency, Hints, Uses, Wanted, hints};
 use delphinus_telemetry::ClusterCounters;
 use delphinus_topology::Role;
 
-use super::{Around, Asked, Steering};
+use super::{Around, AskedPlace, Steering};
 use crate::client_error::Steered;
 use crate::outlook::Outlook;
 
@@ -54,7 +54,7 @@ impl Steering {
         }
         self.asked = asked.consistency;
         self.cache = asked.cache.or(standing.cache);
-        self.wish = place.map(Asked::Hint);
+        self.wish = place.map(AskedPlace::Hint);
         self.timeout = time_of(asked.timeout_ms.or(standing.timeout_ms));
         ignored
     }

@@ -3,7 +3,7 @@
 //!
 //! Owns: which statements can be copied faithfully, and how many copies may be on their way.
 
-mod asked;
+mod command_copy;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use delphinus_wire::response::Status;
 use crate::hold::Held;
 use crate::state::Wanted;
 
-pub(crate) use self::asked::{Asked, Beside, exchange, leaves_nothing};
+pub(crate) use self::command_copy::{CommandCopy, Errand, exchange, leaves_nothing};
 
 /// So many copies of one worker may wait or run.
 const MOST: usize = 1000;
@@ -121,7 +121,7 @@ impl Drop for Place {
 
 /// One statement as its session runs it; an error is a text for the log.
 struct Copied {
-    asked: Asked,
+    asked: CommandCopy,
     mirror: Mirror,
     identity: Rc<Identity>,
     rights: Epoch,
@@ -141,7 +141,7 @@ impl CopyWanted {
     pub(crate) fn send(
         &self,
         mirrors: &Rc<Mirrors>,
-        (statement, asked): (&Statement, impl FnOnce() -> Option<Asked>),
+        (statement, asked): (&Statement, impl FnOnce() -> Option<CommandCopy>),
         state: &Wanted,
         held: &Held,
     ) {
@@ -218,9 +218,9 @@ async fn run(mirrors: &Mirrors, copied: &Copied) -> Result<(), String> {
     };
     checkout.note(Doing::Running);
     let (client, text) = (checkout.connection().capabilities, copied.asked.executed_text());
-    let beside = Beside { origin: Origin::Mirror, payload: &command, text, client };
+    let errand = Errand { origin: Origin::Mirror, payload: &command, text, client };
     let response =
-        exchange(&mirrors.buffers, &mut checkout, beside, |_| {}).await.map_err(|error| error.to_string())?;
+        exchange(&mirrors.buffers, &mut checkout, errand, |_| {}).await.map_err(|error| error.to_string())?;
     checkout.note(Doing::Nothing);
     if leaves_nothing(&response) {
         checkout.release();

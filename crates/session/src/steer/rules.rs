@@ -3,7 +3,7 @@
 use delphinus_route::{Facts, Question, Rule};
 use delphinus_sql::CacheWish;
 
-use super::{Around, Asked, CopyWanted, Steering};
+use super::{Around, AskedPlace, CopyWanted, Steering};
 use crate::client_error::Steered;
 use crate::hold::Held;
 
@@ -30,7 +30,7 @@ impl Steering {
             return Err(Steered::RejectedByRule(message.clone()));
         }
         if self.wish.is_none() {
-            self.wish = rule.then.place.clone().map(Asked::Rule);
+            self.wish = rule.then.place.clone().map(AskedPlace::Rule);
         }
         if self.timeout.is_none() {
             self.timeout = rule.then.timeout;

@@ -5,7 +5,7 @@ use crate::cursor::Cursor;
 use crate::lexer::TokenKind;
 
 /// Keywords and unquoted names, in their order: what stands in comments and quotes is none of them.
-pub fn bare_words(sql: &[u8], options: LexOptions) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn bare_words(sql: &[u8], options: LexOptions) -> impl Iterator<Item = &[u8]> {
     let mut cursor = Cursor::new(sql, options);
     std::iter::from_fn(move || {
         while !cursor.here.is(TokenKind::End) {

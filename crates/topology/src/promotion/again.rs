@@ -10,6 +10,9 @@ use crate::backend::BackendId;
 /// Servers tell whole seconds.
 const SECOND: Duration = Duration::from_secs(1);
 
+/// By so little the uptimes of two processes can be mistaken for those of one.
+const ALIKE: Duration = Duration::from_secs(2);
+
 /// So long after its start a server counts as one that has just started, where it was missed before.
 const YOUNG: Duration = Duration::from_mins(10);
 
@@ -22,17 +25,26 @@ struct SeenOpen {
     id: BackendId,
     at: Instant,
     uptime: Duration,
+    /// It has not answered since, or was not asked.
+    is_missed: bool,
+    /// Another process answers in its place.
+    has_ended: bool,
 }
 
 impl SeenOpen {
     /// It takes writes now.
     fn of(server: &Server, at: Instant) -> Option<Self> {
         let own = server.standing().filter(|_| server.is_open())?;
-        Some(Self { id: server.id, at, uptime: own.uptime })
+        Some(Self { id: server.id, at, uptime: own.uptime, is_missed: false, has_ended: false })
     }
 
     fn has_ended(&self, own: &Standing, now: Instant) -> bool {
-        own.uptime < self.uptime || own.uptime + SECOND <= now.saturating_duration_since(self.at)
+        // Two starts within so short a time look alike, and one that was missed between may have been away.
+        let looks_alike = self.is_missed && self.uptime <= ALIKE && own.uptime <= ALIKE;
+        self.has_ended
+            || looks_alike
+            || own.uptime < self.uptime
+            || own.uptime + SECOND <= now.saturating_duration_since(self.at)
     }
 }
 
@@ -51,12 +63,23 @@ impl Runs {
     pub fn note(&mut self, server: &Server, now: Instant) {
         let Some(own) = server.standing() else {
             self.away = Some(server.id);
+            self.look_away();
             return;
         };
         if let Some(open) = SeenOpen::of(server, now) {
             *self = Self { open: Some(open), ..Self::default() };
-        } else if self.open.is_some_and(|seen| seen.id == server.id && !seen.has_ended(own, now)) {
-            self.closed = Some(server.id);
+        } else if let Some(seen) = self.open.as_mut().filter(|seen| seen.id == server.id) {
+            seen.has_ended = seen.has_ended(own, now);
+            if !seen.has_ended {
+                self.closed = Some(server.id);
+            }
+        }
+    }
+
+    /// Nothing was noted for a while, or no answer: the primary may have started again meanwhile.
+    pub fn look_away(&mut self) {
+        if let Some(seen) = &mut self.open {
+            seen.is_missed = true;
         }
     }
 
@@ -131,6 +154,30 @@ mod tests {
         assert!(!again(closed, 1, 5));
         closed.note(&primary(true, 2), now + Duration::from_secs(6));
         assert!(again(closed, 1, 60), "it was opened meanwhile");
+    }
+
+    #[test]
+    fn one_that_ends_again_as_soon_as_it_was_opened_has_started_again() {
+        let now = Instant::now();
+        let later = |ms| now + Duration::from_millis(ms);
+        let mut away = primary(false, 1);
+        away.seen = Err("no answer".into());
+        let mut runs = Runs::default();
+        runs.note(&primary(true, 1), now);
+        let mut held = runs;
+        held.note(&primary(false, 1), later(900));
+        assert!(!held.has_started_again(&primary(false, 1), true, later(900)), "somebody has closed it");
+        runs.note(&away, later(500));
+        runs.note(&primary(false, 1), later(1_900));
+        assert!(runs.has_started_again(&primary(false, 1), true, later(1_900)));
+        runs.note(&primary(false, 4), later(4_900));
+        assert!(runs.has_started_again(&primary(false, 4), true, later(4_900)), "it is still that one");
+        // It hung, and was closed while it did.
+        let mut hung = Runs::default();
+        hung.note(&primary(true, 1), now);
+        hung.note(&away, later(500));
+        hung.note(&primary(false, 61), later(60_000));
+        assert!(!hung.has_started_again(&primary(false, 61), true, later(60_000)));
     }
 
     #[test]

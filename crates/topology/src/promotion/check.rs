@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::candidate::{stands, unfit};
+use super::errant::whole_history;
 use super::proof::ENDLESS;
 use super::relay::Relay;
 use super::standing::{AsSource, Guard, Server, Source, Standing, StartsReadOnly};
 use crate::backend::BackendId;
+use crate::facts::Flavor;
 
 /// One look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +97,9 @@ pub fn checks(
         && primary.group.is_none()
     {
         looks.add("lag", Some(to.id), lag(candidate));
+        if candidate.flavor == Flavor::MariaDb {
+            looks.add("history", Some(to.id), history(candidate, primary));
+        }
         looks.add("replicas", Some(from.id), replicas(from, to, (servers, relays)));
         looks.add("semi-sync", Some(from.id), semi_sync(from, primary, (servers, relays), detection));
         for relay in relays {
@@ -177,6 +182,18 @@ fn lag(candidate: &Standing) -> Result<String, Bad> {
     Err(warn(
         format!("{} s behind", behind.as_secs()),
         "writes wait until it has everything; choose a time with less to do, or another backend",
+    ))
+}
+
+/// A copy takes along no binary log.
+fn history(candidate: &Standing, primary: &Standing) -> Result<String, Bad> {
+    let Some(whole) = whole_history(candidate, primary) else {
+        return Ok("its binary log names all servers that the primary's names".to_owned());
+    };
+    Err(warn(
+        "its binary log does not name servers whose transactions it has, as it was made from a copy: after a move to it, other servers \
+         would be refused for transactions of their own",
+        format!("there: STOP SLAVE; RESET MASTER; SET GLOBAL gtid_binlog_state = '{whole}'; START SLAVE"),
     ))
 }
 
@@ -278,7 +295,7 @@ fn relay_of(relay: &Relay, primary: &Server) -> Result<String, Bad> {
         }
     };
     if own.is_cut {
-        let what = format!("{name} is cut off, and acknowledges to nobody");
+        let what = format!("{name} is cut off, and acknowledges to no source");
         return Err(fail(what, format!("RELAY START {name} ADMIT the primary's uuid, if it is the primary")));
     }
     if !relay.goes_for(primary) || !own.is_acknowledging {
@@ -305,6 +322,10 @@ fn events(looks: &mut Looks, from: &Server, primary: &Standing) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use delphinus_wire::gtid::{GtidSet, GtidState};
+
     use super::*;
     use crate::promotion::candidate::tests::server;
 
@@ -329,6 +350,21 @@ mod tests {
         change(&mut servers[1], "one", "db0");
         assert_eq!(found(&servers, "channels").len(), 1);
         assert_eq!(found(&servers, "candidate")[0].0, Verdict::Fail);
+    }
+
+    #[test]
+    fn a_copy_that_does_not_know_earlier_primaries_is_named() {
+        let mut servers: Vec<_> = (0..2).map(|id| server(id, 5, 5)).collect();
+        for (server, written) in servers.iter_mut().zip(["0-1-5,0-9-4", "0-1-5"]) {
+            let own = server.seen.as_mut().unwrap();
+            own.flavor = Flavor::MariaDb;
+            own.executed = Arc::new(GtidSet::parse("0-1-5").unwrap());
+            own.written = Some(Arc::new(GtidState::parse(written).unwrap()));
+        }
+        let (verdict, text) = found(&servers, "history").remove(0);
+        assert!(verdict == Verdict::Warn && text.contains("made from a copy"), "{text}");
+        servers[1].seen.as_mut().unwrap().written = servers[0].standing().unwrap().written.clone();
+        assert!(found(&servers, "history").is_empty());
     }
 
     #[test]

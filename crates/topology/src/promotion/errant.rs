@@ -1,6 +1,6 @@
 //! What a server has that the primary has not: it must not follow before somebody has looked at it.
 
-use delphinus_wire::gtid::GtidSet;
+use delphinus_wire::gtid::{GtidSet, GtidState};
 
 use super::standing::Standing;
 use super::tail::lacks;
@@ -22,6 +22,17 @@ pub fn errant(own: &Standing, primary: &Standing) -> Option<Errant> {
 /// The same of a replica that follows `primary`, which writes: what that has written since it was asked does not count.
 pub(super) fn errant_of_replica(own: &Standing, primary: &Standing) -> Option<Errant> {
     find(own, primary, Some(&primary.identity))
+}
+
+/// The binary log of `own`, a replica that was made from a copy, does not name all servers whose transactions are in the copy, and
+/// `primary`'s log does: `MariaDB` alone. After a move to it, theirs would count as nobody else's. The value that `gtid_binlog_state`
+/// should have there. What it has not executed yet comes with its server's name.
+pub(super) fn whole_history(own: &Standing, primary: &Standing) -> Option<String> {
+    let (Some(written), Some(known)) = (&own.written, &primary.written) else { return None };
+    let GtidSet::MariaDb(executed) = &*own.executed else { return None };
+    let mut whole = GtidState::clone(written);
+    known.of_strangers(written).iter().filter(|one| executed.has(*one)).for_each(|one| whole.insert(one));
+    (whole != **written).then(|| whole.to_string())
 }
 
 /// Why `own` must not follow `primary` by itself. `by_relays`: relays acknowledge in the place of replicas.
@@ -75,6 +86,26 @@ mod tests {
     use super::*;
     use crate::promotion::candidate::tests::server;
     use crate::promotion::standing::AsSource;
+
+    #[test]
+    fn a_copy_whose_log_does_not_name_earlier_primaries_is_told_what_it_should_name() {
+        let of = |executed: &str, written: &str| {
+            let mut standing = server(1, 5, 5).seen.unwrap();
+            standing.executed = std::sync::Arc::new(GtidSet::parse(executed).unwrap());
+            standing.written = Some(std::sync::Arc::new(GtidState::parse(written).unwrap()));
+            standing
+        };
+        let primary = of("0-2-150", "0-1-100,0-2-150,7-1-3");
+        let copied = of("0-2-150,7-1-3", "0-2-150");
+        assert!(errant(&primary, &copied).is_some(), "all others would be refused");
+        let whole = whole_history(&copied, &primary).unwrap();
+        assert_eq!(whole, "0-1-100,0-2-150,7-1-3");
+        assert_eq!(errant(&primary, &of("0-2-150,7-1-3", &whole)), None);
+        assert_eq!(whole_history(&primary, &primary), None);
+        assert_eq!(whole_history(&of("0-1-90", "0-1-90"), &primary), None, "the rest is still to come");
+        let own = server(1, 5, 5).seen.unwrap();
+        assert_eq!(whole_history(&own, &own), None, "MySQL");
+    }
 
     #[test]
     fn a_server_that_would_pass_over_its_own_transactions_does_not_follow() {

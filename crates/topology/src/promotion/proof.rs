@@ -262,7 +262,7 @@ pub fn prove(
     }
     let is_stopped = |server: &&Server| {
         let sources = server.standing().map(|standing| standing.sources.as_slice()).unwrap_or_default();
-        // One that follows nobody acknowledges nothing either, but it may have lost what it had received.
+        // One that follows no server acknowledges nothing either, but it may have lost what it had received.
         proof.may_acknowledge(from, server)
             && sources.iter().any(|source| source.is(from) && matches!(source.receiver, Receiver::Stopped(_)))
     };
@@ -295,6 +295,15 @@ fn needed(all: usize, calm: &Calm) -> usize {
     (all + 1).saturating_sub(calm.source.count as usize).max(1)
 }
 
+/// The server that takes the role, and the one that it takes it from.
+#[derive(Clone, Copy)]
+pub(super) struct Heir<'a> {
+    pub from: &'a Server,
+    pub to: &'a Server,
+    /// How relays name `from`.
+    pub old: Option<&'a str>,
+}
+
 /// Whether so many still get nothing from `from` that it cannot have anything acknowledged: one that was stopped and has started again
 /// goes on by itself.
 ///
@@ -302,11 +311,12 @@ fn needed(all: usize, calm: &Calm) -> usize {
 /// How many do.
 pub(super) fn is_still_shut(
     proof: &Proof,
-    (from, to, old): (&Server, &Server, Option<&str>),
+    heir: Heir<'_>,
     (servers, relays): (&[Server], &[Relay]),
     now: Instant,
 ) -> Result<(), String> {
-    let Some(calm) = &proof.calm else { return are_all_shut((from, to, old), (servers, relays)) };
+    let Some(calm) = &proof.calm else { return are_all_shut(heir, (servers, relays)) };
+    let Heir { from, to, .. } = heir;
     let is_shut = |server: &&Server| {
         let sources = server.standing().map(|standing| standing.sources.as_slice());
         let gets = |sources: &[Source]| {
@@ -329,7 +339,7 @@ pub(super) fn is_still_shut(
 /// The same for an actor that has not seen the primary: it goes on with what an earlier one has proved, and does not know how many have to
 /// be shut. So all have to be, and none has what the new primary has not.
 pub(super) fn are_all_shut(
-    (from, to, old): (&Server, &Server, Option<&str>),
+    Heir { from, to, old }: Heir<'_>,
     (servers, relays): (&[Server], &[Relay]),
 ) -> Result<(), String> {
     let has = to.standing().map(|own| &own.received);

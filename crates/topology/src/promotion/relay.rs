@@ -1,5 +1,5 @@
 //! Relays that acknowledge to a primary, beside its replicas or in their place: what one of them says of itself. A relay that was cut
-//! acknowledges to nobody, also after a restart, until it is turned to a server by whoever has seen it cut.
+//! acknowledges to no source, also after a restart, until it is turned to a server by whoever has seen it cut.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct Relay {
 pub struct RelayStanding {
     /// Grows with each cut, each end of a cut, and each change of source.
     pub epoch: u64,
-    /// It acknowledges to nobody.
+    /// It acknowledges to no source.
     pub is_cut: bool,
     /// It was a move that has cut it, and not an operator.
     pub is_by_move: bool,

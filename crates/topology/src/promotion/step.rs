@@ -50,13 +50,13 @@ pub enum Step {
         /// Whom.
         to: BackendId,
     },
-    /// It follows nobody.
+    /// It follows no server.
     Detach(BackendId),
     /// It takes writes. What comes before it can be undone; this cannot.
     Open(BackendId),
     /// The group makes it its primary.
     Elect(BackendId),
-    /// This relay acknowledges to nobody any more, also after a restart.
+    /// This relay acknowledges to no source any more, also after a restart.
     Cut(RelayId),
     /// A server follows a relay, for what the lost primary has written.
     Drain {

@@ -212,8 +212,11 @@ impl Actor {
         if plan.undoing.is_none() {
             self.proof = Proof::default();
             self.runs = Runs::default();
-        } else if plan.kind == Move::Failover {
-            self.proof = plan.proof.clone();
+        } else {
+            self.runs.look_away();
+            if plan.kind == Move::Failover {
+                self.proof = plan.proof.clone();
+            }
         }
         self.detection = Detection::default();
         if plan.is_opening && plan.to == Some(self.agreed) {

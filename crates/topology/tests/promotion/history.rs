@@ -3,7 +3,7 @@
 use crate::actor::Actor;
 use crate::fault::Fault;
 use crate::relay::FIRST;
-use crate::world::{Style, World};
+use crate::world::{START, Style, TICK, World};
 
 /// Steps of the world in trouble, and in calm.
 const TROUBLE: usize = 200;
@@ -20,6 +20,12 @@ pub(crate) fn play(style: Style, seed: u64, fault: Option<Fault>) -> Result<(), 
         if step > 10 {
             trouble(style, &mut world, &mut actor);
         }
+        actor.turn(&mut world);
+        check(&world)?;
+    }
+    // The last that have crashed start again.
+    for _ in 0..START / TICK {
+        world.step();
         actor.turn(&mut world);
         check(&world)?;
     }
@@ -65,7 +71,7 @@ fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
     match world.rng.below(400) {
         0..8 => actor.switch(world),
         8..11 => world.crash(number),
-        11..24 if !world.servers[number].is_up => world.restart(number),
+        11..24 if world.may_restart(number) => world.restart(number),
         // Where nobody waits for acknowledgements only a move that is planned is safe.
         24..27 if style != Style::Async => {
             world.tell(|| format!("s{number} is not reached"));

@@ -54,6 +54,8 @@ pub(crate) struct Server {
     pub(crate) term: u64,
     /// For how long it has run, in milliseconds.
     pub(crate) ran: u64,
+    /// When it has crashed last.
+    pub(crate) crashed: u64,
 }
 
 impl Server {

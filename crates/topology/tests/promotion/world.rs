@@ -20,6 +20,8 @@ pub(crate) enum Style {
 
 /// Milliseconds of one step of the world.
 pub(crate) const TICK: u64 = 20;
+/// So long a server needs at least to start again, in milliseconds.
+pub(crate) const START: u64 = 400;
 
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct World {
@@ -93,6 +95,7 @@ impl World {
             is_given_up: false,
             term: 0,
             ran: 3_600_000,
+            crashed: 0,
         };
         let servers = (0..count).map(server).collect();
         Self {
@@ -305,12 +308,17 @@ impl World {
     }
 
     pub(crate) fn crash(&mut self, number: usize) {
-        // One that has run for less than its answers can tell apart does not crash again.
-        if self.servers[number].ran < 3_000 {
+        if !self.servers[number].is_up {
             return;
         }
         self.tell(|| format!("s{number} crashes"));
         self.servers[number].is_up = false;
+        self.servers[number].crashed = self.now;
+    }
+
+    /// A server needs a moment to start: whoever looks has missed it.
+    pub(crate) fn may_restart(&self, number: usize) -> bool {
+        !self.servers[number].is_up && self.now - self.servers[number].crashed >= START
     }
 
     pub(crate) fn restart(&mut self, number: usize) {

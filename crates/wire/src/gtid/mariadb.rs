@@ -129,6 +129,19 @@ impl GtidState {
         self.0.range((domain, 0)..=(domain, u32::MAX)).next().is_some()
     }
 
+    /// What this log has of servers in whose domain `other` has nothing of them at all: it does not show that it has their transactions.
+    #[must_use]
+    pub fn of_strangers(&self, other: &Self) -> Self {
+        let strange =
+            |(key, last): (&(u32, u32), &u64)| (!other.0.contains_key(key)).then_some((*key, *last));
+        Self(self.0.iter().filter_map(strange).collect())
+    }
+
+    /// The last transaction of each server in each domain.
+    pub fn iter(&self) -> impl Iterator<Item = MariaDbGtid> + '_ {
+        self.0.iter().map(|(&(domain, server_id), &sequence)| MariaDbGtid { domain, server_id, sequence })
+    }
+
     /// What this log has and `other` has not: of each domain and server the first and the last number. A log has all
     /// transactions of a server in a domain up to the last, so that the last ones tell.
     pub fn without(&self, other: &Self) -> Vec<(u32, u32, u64, u64)> {

@@ -3,12 +3,12 @@
 use delphinus_topology::ClusterId;
 use delphinus_wire::binlog::{MariaDbGtid, MySqlGtid, Tag};
 
-use super::super::{About, Around, Place, Primary, Reads};
+use super::super::{About, Place, Primary, Reads, Regime};
 use super::*;
 
 const PRIMARY: BackendId = BackendId(0);
 const REPLICA: BackendId = BackendId(1);
-const AROUND: Around = Around {
+const REGIME: Regime = Regime {
     primary: Some(Primary { backend: PRIMARY, succession: 1, since: None, is_elected: false }),
     edition: 1,
 };
@@ -44,7 +44,7 @@ fn feed(tables: &Tables) -> &Feed {
 fn look_at(tables: &Tables, (backend, position): (BackendId, Option<&str>), now: Instant) -> Option<Reads> {
     let position = position.map(|text| Arc::new(set(text)));
     let origin = Origin { position, had_all: true, ..Origin::new(backend, now) };
-    tables.prove(tables.see([spot(1)], now)?, &origin, AROUND)
+    tables.prove(tables.see([spot(1)], now)?, &origin, REGIME)
 }
 
 #[test]
@@ -52,11 +52,11 @@ fn what_the_log_tells_ends_answers_and_runs_until_it_is_seen() {
     let start = Instant::now();
     let tables = fed(start);
     let reads = look_at(&tables, (PRIMARY, None), start).unwrap();
-    assert!(tables.is_valid(&reads, AROUND, || start));
+    assert!(tables.is_valid(&reads, REGIME, || start));
     let other = tables.note([spot(2)], (PRIMARY, &gtid(4)), &up_to(3));
-    assert!(tables.is_valid(&reads, AROUND, || start), "of another table");
+    assert!(tables.is_valid(&reads, REGIME, || start), "of another table");
     let noted = tables.note([spot(1)], (PRIMARY, &gtid(5)), &up_to(4));
-    assert!(!tables.is_valid(&reads, AROUND, || start));
+    assert!(!tables.is_valid(&reads, REGIME, || start));
     assert!(look_at(&tables, (PRIMARY, None), start).is_none(), "it may not be seen there yet");
     tables.is_seen(noted);
     tables.is_seen(other);
@@ -75,10 +75,10 @@ fn what_a_session_has_noted_is_passed_over() {
     // On MariaDB a later one stands for all before it: who has that has these.
     for sequence in [5, 6] {
         tables.is_seen(tables.note([spot(1)], (PRIMARY, &gtid(sequence)), &up_to(sequence - 1)));
-        assert!(tables.is_valid(&reads, AROUND, || start), "{sequence}");
+        assert!(tables.is_valid(&reads, REGIME, || start), "{sequence}");
     }
     tables.is_seen(tables.note([spot(1)], (PRIMARY, &gtid(7)), &up_to(6)));
-    assert!(!tables.is_valid(&reads, AROUND, || start));
+    assert!(!tables.is_valid(&reads, REGIME, || start));
 }
 
 #[test]
@@ -106,18 +106,18 @@ fn where_the_stream_is_behind_or_has_a_gap_nothing_is_given() {
     let at = |ms| start + Duration::from_millis(ms);
     let reads = look_at(&tables, (PRIMARY, None), start).unwrap();
     assert_eq!(feed(&tables).lag(at(2000)), Some(Duration::from_secs(2)));
-    assert!(tables.is_valid(&reads, AROUND, || at(5000)) && !tables.is_valid(&reads, AROUND, || at(5001)));
+    assert!(tables.is_valid(&reads, REGIME, || at(5000)) && !tables.is_valid(&reads, REGIME, || at(5001)));
     assert!(look_at(&tables, (PRIMARY, None), at(5001)).is_none());
     feed(&tables).knows(at(1000));
-    assert!(tables.is_valid(&reads, AROUND, || at(6000)), "it goes on without a gap");
+    assert!(tables.is_valid(&reads, REGIME, || at(6000)), "it goes on without a gap");
     feed(&tables).end();
     assert_eq!(feed(&tables).lag(at(1000)), None);
     assert!(
-        !tables.is_valid(&reads, AROUND, || at(1000))
+        !tables.is_valid(&reads, REGIME, || at(1000))
             && look_at(&tables, (PRIMARY, None), at(1000)).is_none()
     );
     feed(&tables).begin(PRIMARY, set("0-1-9"), at(1000));
-    assert!(!tables.is_valid(&reads, AROUND, || at(1000)), "it was kept before the gap");
+    assert!(!tables.is_valid(&reads, REGIME, || at(1000)), "it was kept before the gap");
     assert!(look_at(&tables, (PRIMARY, None), at(1000)).is_some());
 }
 
@@ -132,10 +132,10 @@ fn a_replica_has_to_have_what_was_there_when_the_era_began() {
     let seen = tables.see([spot(1)], start).unwrap();
     feed(&tables).begin(PRIMARY, set("0-1-3"), start);
     let origin = Origin { had_all: true, ..Origin::new(PRIMARY, start) };
-    assert!(tables.prove(seen, &origin, AROUND).is_none());
-    let moved = Around {
+    assert!(tables.prove(seen, &origin, REGIME).is_none());
+    let moved = Regime {
         primary: Some(Primary { backend: REPLICA, succession: 2, since: None, is_elected: false }),
-        ..AROUND
+        ..REGIME
     };
     let seen = tables.see([spot(1)], start).unwrap();
     assert!(tables.prove(seen, &origin, moved).is_none(), "the stream is that of another primary");
@@ -177,7 +177,7 @@ fn a_write_that_has_not_told_its_gtid_is_part_of_what_the_primary_has_later() {
     // What comes after what the log has told ends answers.
     let reads = look_at(&tables, (PRIMARY, None), start).unwrap();
     tables.is_seen(tables.note([spot(1)], (PRIMARY, &gtid(9)), &up_to(8)));
-    assert!(!tables.is_valid(&reads, AROUND, || start));
+    assert!(!tables.is_valid(&reads, REGIME, || start));
     // One that comes between the two is not told.
     let again = |tables: &Tables| {
         tables.end(tables.begin([spot(1)]), Some(&Place::new(PRIMARY, None)));

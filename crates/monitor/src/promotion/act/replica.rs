@@ -68,7 +68,7 @@ pub(super) async fn detach(open: &mut Open) -> Result<String, ProbeError> {
     for (new, old) in [("STOP REPLICA", "STOP SLAVE"), ("RESET REPLICA ALL", "RESET SLAVE ALL")] {
         execute(&mut open.connection, words(product, new, old)).await?;
     }
-    Ok("follows nobody".to_owned())
+    Ok("follows no server".to_owned())
 }
 
 /// One that has followed keeps the account and the rest of what it was told; one that was the primary is told all.

@@ -18,6 +18,15 @@ use super::Driver;
 
 type Doing<'a> = Pin<Box<dyn Future<Output = (Step, Duration, Result<String, String>)> + 'a>>;
 
+/// A step that was carried out, or has failed.
+struct Done<'a> {
+    step: &'a Step,
+    /// So long after the move began it was begun.
+    after: Duration,
+    took: Duration,
+    outcome: &'a Result<String, String>,
+}
+
 impl Driver {
     /// False if one has failed.
     pub(super) async fn perform(
@@ -52,7 +61,7 @@ impl Driver {
         }
         let mut all_done = true;
         for (step, took, outcome) in outcomes {
-            self.tell(plan, servers, (&step, after, took), &outcome);
+            self.tell(plan, servers, &Done { step: &step, after, took, outcome: &outcome });
             match outcome {
                 Ok(_) => {
                     plan.done(&step, rt::now());
@@ -184,13 +193,8 @@ impl Driver {
         Ok(told.to_owned())
     }
 
-    fn tell(
-        &self,
-        plan: &Plan,
-        servers: &[Server],
-        (step, after, took): (&Step, Duration, Duration),
-        outcome: &Result<String, String>,
-    ) {
+    fn tell(&self, plan: &Plan, servers: &[Server], done: &Done<'_>) {
+        let Done { step, after, took, outcome } = *done;
         let is_own = matches!(step, Step::Hold(_) | Step::GiveUp(_) | Step::Release(_));
         let server = servers.iter().find(|server| Some(server.id) == step.on() && !is_own);
         let relay = plan.relays.iter().find(|relay| Some(relay.id) == step.at_relay());

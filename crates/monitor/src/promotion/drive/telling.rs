@@ -9,6 +9,16 @@ use super::super::rejoin;
 use super::super::story::{Line, Told};
 use super::{Driver, PACE};
 
+/// What is known of a move when it ends.
+pub(super) struct Known<'a> {
+    /// As they were seen last.
+    pub servers: &'a [Server],
+    /// Whose rights the proxy has on them.
+    pub user: &'a str,
+    /// Which move of this process it is.
+    pub number: u64,
+}
+
 impl Driver {
     pub(super) fn tell_wait(&self, what: Waiting, (since, began): (Instant, Instant)) {
         let took = since.elapsed();
@@ -54,7 +64,7 @@ impl Driver {
         &self,
         plan: &Plan,
         ended: &Result<(), String>,
-        (servers, user, number): (&[Server], &str, u64),
+        Known { servers, user, number }: Known<'_>,
     ) -> Result<Told, String> {
         let mut story = self.story.borrow_mut();
         let gone = || "there is no such move".to_owned();
@@ -103,7 +113,7 @@ pub(super) fn state_of(servers: &[Server]) -> String {
         Ok(standing) => {
             let guard = if server.is_open() { "takes writes" } else { "is read-only" };
             let follows = standing.sources.first().map_or_else(
-                || ", follows nobody".to_owned(),
+                || ", follows no server".to_owned(),
                 |source| format!(", follows {}:{}", source.host, source.port),
             );
             format!("{} {guard}{follows}", server.name)

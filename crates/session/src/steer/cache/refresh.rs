@@ -22,14 +22,14 @@ use delphinus_wire::Capabilities;
 use super::{Answers, Giver, Keeping, Wanting};
 use crate::fresh::{Depends, Ledger, origin_at};
 use crate::outlook::Outlook;
-use crate::steer::mirror::{Asked, Beside, exchange, leaves_nothing};
+use crate::steer::mirror::{CommandCopy, Errand, exchange, leaves_nothing};
 
 /// One of them takes no longer.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// A question that is asked anew.
 pub(crate) struct Refresh {
-    pub asked: Asked,
+    pub asked: CommandCopy,
     pub target: Target,
     pub identity: Rc<Identity>,
     pub rights: Epoch,
@@ -142,9 +142,9 @@ impl Refresh {
             None => keeping.give_up(),
         };
         let (text, client) = (self.asked.executed_text(), self.capabilities);
-        let beside = Beside { origin: journal::Origin::Cache, payload: &command, text, client };
+        let errand = Errand { origin: journal::Origin::Cache, payload: &command, text, client };
         let response =
-            exchange(&means.buffers, &mut checkout, beside, pass).await.map_err(|error| error.to_string())?;
+            exchange(&means.buffers, &mut checkout, errand, pass).await.map_err(|error| error.to_string())?;
         checkout.note(Doing::Nothing);
         if leaves_nothing(&response) {
             checkout.release();

@@ -27,7 +27,7 @@ const TRY: Duration = Duration::from_secs(10);
 const SLOWEST: u32 = 6;
 
 pub(super) fn follow(next: &mut Snapshot, forget: Duration, now: Instant, events: &mut Vec<Event>) -> bool {
-    let Some((by, source, named)) = named(next) else {
+    let Some(word) = named(next) else {
         for backend in &mut next.backends {
             if let Origin::Found(found) = &mut backend.origin {
                 found.missing = None;
@@ -35,29 +35,29 @@ pub(super) fn follow(next: &mut Snapshot, forget: Duration, now: Instant, events
         }
         return false;
     };
-    let mut has_changed = meet_all(next, (&by, &source, &named), now, events);
+    let Named { source, followers: named, .. } = &word;
+    let mut has_changed = meet_all(next, &word, now, events);
     next.strangers.retain(|id| named.iter().any(|one| one.id == *id));
     let is_missing = |backend: &Backend, found: &Found| {
-        let says_so =
-            backend.tally.is_alive() && following(backend).is_some_and(|own| is_after(own, &source));
+        let says_so = backend.tally.is_alive() && following(backend).is_some_and(|own| is_after(own, source));
         !says_so && !named.iter().any(|one| one.id == found.id)
     };
     if let_go(next, is_missing, (forget, "it no longer replicates from the primary"), now, events) {
         has_changed = true;
         // There may be room for another one.
-        meet_all(next, (&by, &source, &named), now, events);
+        meet_all(next, &word, now, events);
     }
     has_changed
 }
 
 fn meet_all(
     next: &mut Snapshot,
-    (by, source, named): (&Arc<str>, &Identity, &[Follower]),
+    Named { by, source, followers: named }: &Named,
     now: Instant,
     events: &mut Vec<Event>,
 ) -> bool {
     let mut has_changed = false;
-    for follower in named {
+    for follower in named.iter() {
         // Two that follow each other name each other.
         if !source.is(&follower.id) {
             has_changed |= meet(next, &candidate(next, follower, (by, named), now), now, events);
@@ -66,15 +66,21 @@ fn meet_all(
     has_changed
 }
 
-/// A primary's name, which server it is, and whom it names.
-type Named = (Arc<str>, Arc<Identity>, Arc<[Follower]>);
+/// The replicas that a primary names.
+struct Named {
+    /// The name of the primary.
+    by: Arc<str>,
+    /// Which server it is.
+    source: Arc<Identity>,
+    followers: Arc<[Follower]>,
+}
 
 /// The word of the primary. Nobody while it is dead, or what it has told is old.
 fn named(next: &Snapshot) -> Option<Named> {
     let is_heard = |one: &&Backend| one.tally.is_answering() && group_replication::is_heard(one);
     let primary = next.primary().filter(is_heard)?;
     let Followers::Known(named) = &primary.followers else { return None };
-    Some((primary.name.clone(), primary.identity.clone()?, named.clone()))
+    Some(Named { by: primary.name.clone(), source: primary.identity.clone()?, followers: named.clone() })
 }
 
 /// Where it is to be looked for: where it is already, unless it was not there for a while.

@@ -8,7 +8,7 @@ use super::{Next, Waiting, find, undo};
 use crate::backend::BackendId;
 use crate::promotion::candidate::choose;
 use crate::promotion::plan::{OnLoss, Plan};
-use crate::promotion::proof::are_all_shut;
+use crate::promotion::proof::{Heir, are_all_shut};
 use crate::promotion::standing::{Guard, Server};
 use crate::promotion::step::Step;
 use crate::replication::Receiver;
@@ -69,7 +69,8 @@ fn all_answer(servers: &[Server], from: &Server) -> bool {
 /// have, and get nothing from it.
 pub(super) fn all_tell(plan: &Plan, servers: &[Server], (from, to): (&Server, BackendId)) -> Option<()> {
     plan.proof.lost_tail()?;
-    are_all_shut((from, find(servers, to)?, plan.old.as_deref()), (servers, &plan.relays)).ok()
+    let heir = Heir { from, to: find(servers, to)?, old: plan.old.as_deref() };
+    are_all_shut(heir, (servers, &plan.relays)).ok()
 }
 
 /// It answers again: what it has is known as soon as nobody writes there any more, unless it has lost the end of its log.

@@ -10,7 +10,7 @@ use super::{Next, Waiting, find, undo};
 use crate::backend::BackendId;
 use crate::promotion::errant::refused;
 use crate::promotion::plan::{Move, OnLoss, Part, Plan};
-use crate::promotion::proof::is_still_shut;
+use crate::promotion::proof::{Heir, is_still_shut};
 use crate::promotion::standing::{Guard, Server, Standing};
 use crate::promotion::step::Step;
 use crate::replication::Receiver;
@@ -130,8 +130,8 @@ fn still_lost(
         Some(other) => Some(format!("{} has received more than {}", other.name, aim.name)),
         None if plan.fence.is_some_and(|needed| shut(plan) >= needed) => None,
         None => {
-            let old = plan.old.as_deref();
-            let shut = is_still_shut(&plan.proof, (from, aim, old), (servers, &plan.relays), now);
+            let heir = Heir { from, to: aim, old: plan.old.as_deref() };
+            let shut = is_still_shut(&plan.proof, heir, (servers, &plan.relays), now);
             shut.or_else(|why| all_tell(plan, servers, (from, aim.id)).ok_or(why)).err()
         }
     };
@@ -211,7 +211,7 @@ fn follow(server: &Server, source: &Server) -> Option<Step> {
     stands.then_some(Step::StartReplica(server.id))
 }
 
-/// It follows nobody, waits for acknowledgements as the old one did, and all others follow it.
+/// It follows no server, waits for acknowledgements as the old one did, and all others follow it.
 fn arrange(
     plan: &mut Plan,
     servers: &[Server],
@@ -255,7 +255,7 @@ fn semi_sync(plan: &Plan, servers: &[Server]) -> Vec<Step> {
         }));
     }
     // A move that was broken off has left it there. A replica would wait for relays with each transaction that it applies. One that
-    // follows nobody may have been the primary: whoever waits there would be told that it is done.
+    // follows no server may have been the primary: whoever waits there would be told that it is done.
     let waits_in_vain = |server: &&Server| {
         let is_wanted = wanted.iter().any(|(id, _)| *id == server.id) || plan.aim() == Some(server.id);
         let waits = |own: &Standing| own.semi_sync.source.is_some() && !own.sources.is_empty();

@@ -80,7 +80,7 @@ impl Oracle {
             snapshot.backends.iter().any(|one| is_it(&one))
         };
         ensure(!has_primary || sources.iter().any(is_ours), || {
-            format!("{name} is used, and follows nobody of this cluster")
+            format!("{name} is used, and follows no server of this cluster")
         })
     }
 

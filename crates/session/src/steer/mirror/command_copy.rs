@@ -14,16 +14,16 @@ use crate::command::with_types;
 use crate::hold::prepare_in;
 use crate::statements::ClientStatement;
 
-/// What a session has asked.
-pub(crate) enum Asked {
+/// A copy of what a session has asked.
+pub(crate) enum CommandCopy {
     /// A text.
     Text(Vec<u8>),
     /// An execution.
-    Execution(Execution),
+    Execution(ExecutionCopy),
 }
 
 /// An execution of a prepared statement.
-pub(crate) struct Execution {
+pub(crate) struct ExecutionCopy {
     /// What is executed.
     pub(super) statement: Rc<StatementKey>,
     /// The whole command, with the types of the parameters.
@@ -55,7 +55,7 @@ impl From<PoolError> for NotAnswered {
     }
 }
 
-impl Asked {
+impl CommandCopy {
     /// An execution of this statement, which is prepared on the mirror, too; `None` for one with parameters that came ahead of it,
     /// and for one whose types the client has never sent: the server will say what is wrong with that.
     pub(crate) fn execution(
@@ -74,7 +74,7 @@ impl Asked {
             }
             _ => payload.to_vec(),
         };
-        Some(Self::Execution(Execution { statement: found.key.clone(), payload, capabilities }))
+        Some(Self::Execution(ExecutionCopy { statement: found.key.clone(), payload, capabilities }))
     }
 
     /// The text that is executed, where it is no text itself.
@@ -145,7 +145,7 @@ impl NotAnswered {
 }
 
 /// A command that no client waits for.
-pub(crate) struct Beside<'a> {
+pub(crate) struct Errand<'a> {
     /// Who wants it.
     pub origin: Origin,
     pub payload: &'a [u8],
@@ -160,10 +160,10 @@ pub(crate) struct Beside<'a> {
 pub(crate) async fn exchange(
     buffers: &BufferPool,
     checkout: &mut Checkout,
-    beside: Beside<'_>,
+    errand: Errand<'_>,
     pass: impl FnMut(Option<&[u8]>),
 ) -> Result<Response, NetError> {
-    let Beside { origin, payload, text, client } = beside;
+    let Errand { origin, payload, text, client } = errand;
     let began = checkout.connection().begin_question();
     let answered = send_and_read(buffers, checkout, (payload, client), pass).await;
     if let Some(began) = began {
