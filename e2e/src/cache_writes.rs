@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use delphinus_sandbox::{Flavor, PortLease};
 use delphinus_testkit::{Client as Direct, Reply};
-use delphinus_wire::{HEADER_LEN, response};
 
 use crate::client::{Client, Login};
 use crate::config_file::ConfigFile;
@@ -42,9 +41,6 @@ const RARE: u64 = 8;
 const SHORT: u64 = 300;
 /// Violations that are told in full.
 const TOLD: usize = 10;
-
-/// How a statement begins that comes with a file.
-const LOAD: &str = "LOAD DATA";
 
 /// What a run has come to.
 #[derive(Debug, Default)]
@@ -270,15 +266,6 @@ struct Session<'a> {
     written: Vec<u64>,
 }
 
-/// Sends the name of the file as what is in it; false if a server has refused it.
-fn load(client: &mut Direct, sql: &str) -> Result<bool> {
-    let name = sql.split('\'').nth(1).context("the name of a file")?;
-    let answer = client.capture_query(sql, Some(name.as_bytes()))?;
-    // Behind the question for the file.
-    let asked = HEADER_LEN + answer.first().map_or(0, |len| usize::from(*len));
-    Ok(answer.get(asked + HEADER_LEN) == Some(&response::OK))
-}
-
 fn log_in(scene: &Scene) -> Result<Direct> {
     let mut client = scene.address.login().connect()?;
     client.set_multi_statements(true)?;
@@ -353,9 +340,6 @@ impl Session<'_> {
             Some(beside) if self.is_past => beside,
             _ => &mut self.client,
         };
-        if sql.starts_with(LOAD) {
-            return load(client, sql);
-        }
         let replies = if is_prepared {
             match client.prepare(sql)? {
                 Ok(statement) => {

@@ -96,13 +96,6 @@ pub(super) static WAYS: &[Write] = &[
     Write { commits_itself: true, is_rare: true, ..write(&["CALL cw_bump({own})"], &[CALLED]) },
     Write { commits_itself: true, is_rare: true, ..write(&["SELECT cw_raise({own})"], &[CALLED]) },
     Write { commits_itself: true, is_rare: true, ..write(&["DO cw_raise({own})"], &[CALLED]) },
-    // The name of such a file is what is in it.
-    write(
-        &[
-            "LOAD DATA LOCAL INFILE '{own},{next}' REPLACE INTO TABLE cw_plain FIELDS TERMINATED BY ',' (id, v)",
-        ],
-        &[PLAIN],
-    ),
     Write {
         is_rare: true,
         ..write(

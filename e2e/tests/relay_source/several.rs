@@ -27,14 +27,16 @@ pub(crate) fn one_does_not_disturb_the_other() {
     let section = other.section();
     let lines = ["addresses = [\"127.0.0.1:PORT\"]", &user, &section, &user];
     let mut scene = Scene::on_disk_with(Flavor::MySql, Disk::make(SIZE), (1, &lines));
-    other.is(&scene, "receiving");
+    other_is(&scene, "receiving");
     follow(&scene.cluster.servers[1], scene.port(), true);
     follow(&other.cluster.servers[1], other.port.port(), false);
     scene.primary().query("CREATE TABLE app.big (b LONGBLOB)").unwrap();
     scene.semi_sync(scene.primary());
     wait_for_relay(&other.cluster.servers[0], Flavor::MariaDb);
     let loads = [scene.primary(), &other.cluster.servers[0]].map(|primary| Load::start(primary, 3));
-    loads.iter().for_each(|load| load.go_on(50));
+    for load in &loads {
+        load.go_on(50);
+    }
 
     a_full_disk(&scene, &other, &loads);
     let [first, second] = loads;
@@ -42,7 +44,7 @@ pub(crate) fn one_does_not_disturb_the_other() {
     let connections = scene.column("connections");
     other.cluster.servers[0].kill9();
     let told_by_second = second.end();
-    other.is(&scene, "retrying");
+    other_is(&scene, "retrying");
     first.go_on(100);
     assert_eq!(scene.column("connections"), connections);
     reaches(&other.cluster.servers[1], &told_by_second);
@@ -50,7 +52,7 @@ pub(crate) fn one_does_not_disturb_the_other() {
     scene.relay.kill_and_start_again().unwrap();
     first.go_on(30);
     other.cluster.servers[0].start_again().unwrap();
-    other.is(&scene, "receiving");
+    other_is(&scene, "receiving");
     other.cluster.servers[0].query("INSERT INTO app.relayed VALUES (-1, 'after all')").unwrap();
     reaches(&other.cluster.servers[1], &[u64::MAX]);
     reaches(&scene.cluster.servers[1], &first.end());
@@ -68,7 +70,7 @@ fn a_full_disk(scene: &Scene, other: &Other, [first, second]: &[Load; 2]) {
     second.go_on(100);
     let last = other.cluster.servers[0].query("SELECT MAX(id) FROM app.relayed").unwrap();
     reaches(&other.cluster.servers[1], &[last.parse().unwrap()]);
-    assert_eq!(other.columns(scene, "state, connections, error"), ["receiving", "1", ""]);
+    assert_eq!(columns(scene, "state, connections, error"), ["receiving", "1", ""]);
     scene.is("retrying");
     fs::remove_file(ballast).unwrap();
     scene.is("receiving");
@@ -94,19 +96,6 @@ impl Other {
             REPL.password,
             self.port.port()
         )
-    }
-
-    /// Columns of its row.
-    fn columns(&self, scene: &Scene, names: &str) -> Vec<String> {
-        let of = |name: &str| scene.column(&format!("(SELECT {name} FROM relays WHERE name = 'other')"));
-        names.split(", ").map(of).collect()
-    }
-
-    fn is(&self, scene: &Scene, state: &str) {
-        let reached = until(LIMIT, &format!("the other relay to be {state}"), || {
-            Ok(self.columns(scene, "state") == [state])
-        });
-        assert!(reached.is_ok(), "{:?}\n{}", self.columns(scene, "state, error"), scene.relay.log());
     }
 }
 
@@ -140,4 +129,16 @@ fn each_has_its_own(scene: &Scene, other: &Other) {
     }
     let uuids = [&scene.folder, &other.folder].map(|folder| fs::read_to_string(folder.join("uuid")).unwrap());
     assert_ne!(uuids[0], uuids[1]);
+}
+
+/// Columns of the other relay's row.
+fn columns(scene: &Scene, names: &str) -> Vec<String> {
+    let of = |name: &str| scene.column(&format!("(SELECT {name} FROM relays WHERE name = 'other')"));
+    names.split(", ").map(of).collect()
+}
+
+fn other_is(scene: &Scene, state: &str) {
+    let reached =
+        until(LIMIT, &format!("the other relay to be {state}"), || Ok(columns(scene, "state") == [state]));
+    assert!(reached.is_ok(), "{:?}\n{}", columns(scene, "state, error"), scene.relay.log());
 }

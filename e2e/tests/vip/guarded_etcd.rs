@@ -209,7 +209,9 @@ impl Authority {
     fn certify(&self, folder: &Path, name: &str, common_name: Option<&str>) -> Pair {
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         params.distinguished_name = DistinguishedName::new();
-        common_name.map(|name| params.distinguished_name.push(DnType::CommonName, name));
+        if let Some(name) = common_name {
+            params.distinguished_name.push(DnType::CommonName, name);
+        }
         let own = KeyPair::generate().unwrap();
         let [cert, key] = ["pem", "key"].map(|ending| folder.join(format!("{name}.{ending}")));
         fs::write(&cert, params.signed_by(&own, &self.issuer).unwrap().pem()).unwrap();
