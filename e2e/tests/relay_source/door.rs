@@ -32,6 +32,10 @@ pub(crate) fn tells_and_obeys(flavor: Flavor) {
     let files = table(&door, "relay_files?columns=relay,name,bytes&order_by=name");
     let folder = scene.folders()[0].clone();
     assert_eq!(files.len(), log_files(&folder).len());
+    let behind = "delphinus_relay_replica_behind_bytes";
+    let is_even =
+        || Ok(door.metrics()?.iter().all(|(name, value)| !name.starts_with(behind) || *value < 0.5));
+    until(LIMIT, "the replica to have all", is_even).unwrap();
     let metrics = door.metrics().unwrap();
     let is = |series: &str, value: f64| {
         let found: Vec<_> = metrics.iter().filter(|(name, _)| name.starts_with(series)).collect();
