@@ -39,7 +39,8 @@ pub const FROZEN: &str = "frozen";
 /// What happens to the sessions on an address that moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillOnMove {
-    /// Nothing: their clients hang until their keepalive notices, unless the address comes back.
+    /// Nothing. A client that sends gets a reset from the address's next host; one that waits hangs until its keepalive notices. What is
+    /// left on the old host ends when the address comes back there.
     None,
     /// They end between transactions, within a bound; then the rest is cut.
     Transactions,
