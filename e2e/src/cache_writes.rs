@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use delphinus_sandbox::{Flavor, PortLease};
 use delphinus_testkit::{Client as Direct, Reply};
+use delphinus_wire::Capabilities;
 
 use crate::client::{Client, Login};
 use crate::config_file::ConfigFile;
@@ -266,8 +267,10 @@ struct Session<'a> {
     written: Vec<u64>,
 }
 
-fn log_in(scene: &Scene) -> Result<Direct> {
-    let mut client = scene.address.login().connect()?;
+/// For several statements in a text, and LOAD DATA: each file has its name as content.
+fn log_in(address: &Address) -> Result<Direct> {
+    let client = address.login().with(Capabilities::LOCAL_FILES).connect()?;
+    let mut client = client.with_files(<[u8]>::to_vec);
     client.set_multi_statements(true)?;
     Ok(client)
 }
@@ -276,7 +279,7 @@ fn session(scene: &Scene, own: usize) -> Result<()> {
     let mut session = Session {
         scene,
         own,
-        client: log_in(scene)?,
+        client: log_in(&scene.address)?,
         beside: scene.past.as_ref().map(Past::log_in).transpose()?,
         is_past: false,
         prepared: Vec::new(),
@@ -300,7 +303,7 @@ impl Session<'_> {
     fn step(&mut self) -> Result<()> {
         if self.roll(SHORT) == 0 {
             // What the last statements have left may hold it to its connection, and nothing is kept for it then.
-            self.client = log_in(self.scene)?;
+            self.client = log_in(&self.scene.address)?;
             self.prepared.clear();
             Ok(())
         } else if self.roll(1000) < WRITES {
@@ -316,7 +319,7 @@ impl Session<'_> {
         if let Some(past) = &self.scene.past {
             self.beside = Some(past.log_in()?);
         }
-        self.client = log_in(self.scene)?;
+        self.client = log_in(&self.scene.address)?;
         self.prepared.clear();
         Ok(())
     }

@@ -63,26 +63,58 @@ pub(crate) fn output(mut command: Command) -> Result<String> {
     String::from_utf8(done.stdout).with_context(|| format!("{} did not print UTF-8", name_of(&command)))
 }
 
-/// Runs a cargo command that builds, shown to the user, and gives the path of the program `name` that it made.
-pub(crate) fn build_program(mut command: Command, name: &str) -> Result<PathBuf> {
+/// A program that cargo has built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Built {
+    /// Its target's name.
+    pub(crate) name: String,
+    /// It runs the target's tests.
+    pub(crate) is_test: bool,
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// The folder of its package.
+    pub(crate) folder: PathBuf,
+    /// The source file that it begins with.
+    pub(crate) source: PathBuf,
+}
+
+/// Runs a cargo command that builds, shown to the user, and gives the programs that it made, or had made.
+pub(crate) fn build(mut command: Command) -> Result<Vec<Built>> {
     announce(&command);
     command.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start cargo")?;
     let said = child.stdout.take().context("invariant: standard output is a pipe")?;
-    let mut program = None;
+    let mut built = Vec::new();
     for line in BufReader::new(said).lines() {
-        program = program_of(&line.context("cargo's messages")?, name).or(program);
+        built.extend(built_by(&line.context("cargo's messages")?));
     }
     let status = child.wait()?;
     ensure!(status.success(), "cargo ended with {status}");
-    program.with_context(|| format!("cargo named no program `{name}`"))
+    Ok(built)
 }
 
-/// The program's path, when this message of cargo says that it was built. A test of the same name is another thing.
-fn program_of(message: &str, name: &str) -> Option<PathBuf> {
+/// The same for one program, which is called `name`.
+pub(crate) fn build_program(command: Command, name: &str) -> Result<PathBuf> {
+    program(&build(command)?, name)
+}
+
+/// The program `name` among those that were built. A test of the same name is another thing.
+pub(crate) fn program(built: &[Built], name: &str) -> Result<PathBuf> {
+    let program = built.iter().rfind(|one| one.name == name && !one.is_test);
+    Ok(program.with_context(|| format!("cargo named no program `{name}`"))?.path.clone())
+}
+
+/// The program that this message of cargo says was built.
+fn built_by(message: &str) -> Option<Built> {
     let message: Value = serde_json::from_str(message).ok()?;
-    let is_it = message["target"]["name"] == name && message["profile"]["test"] == false;
-    message["executable"].as_str().filter(|_| is_it).map(PathBuf::from)
+    let path = |value: &Value| value.as_str().map(PathBuf::from);
+    Some(Built {
+        name: message["target"]["name"].as_str()?.to_owned(),
+        is_test: message["profile"]["test"].as_bool()?,
+        path: path(&message["executable"])?,
+        folder: path(&message["manifest_path"])?.parent()?.to_owned(),
+        source: path(&message["target"]["src_path"])?,
+    })
 }
 
 fn name_of(command: &Command) -> String {
@@ -102,13 +134,19 @@ mod tests {
     fn the_program_is_told_from_its_test_and_from_others() {
         let message = |name: &str, test: bool| {
             format!(
-                r#"{{"target":{{"name":"{name}"}},"profile":{{"test":{test}}},"executable":"/t/{name}"}}"#
+                r#"{{"target":{{"name":"{name}","src_path":"/p/src/main.rs"}},"profile":{{"test":{test}}},
+                "manifest_path":"/p/Cargo.toml","executable":"/t/{name}-{test}"}}"#
             )
         };
-        assert_eq!(program_of(&message("delphinus", false), "delphinus"), Some("/t/delphinus".into()));
-        assert_eq!(program_of(&message("delphinus", true), "delphinus"), None);
-        assert_eq!(program_of(&message("xtask", false), "delphinus"), None);
-        assert_eq!(program_of("warning: not JSON", "delphinus"), None);
+        let built: Vec<Built> = [("delphinus", true), ("delphinus", false), ("xtask", false)]
+            .iter()
+            .filter_map(|(name, test)| built_by(&message(name, *test)))
+            .collect();
+        assert_eq!(built.len(), 3);
+        assert_eq!(built[0].folder, PathBuf::from("/p"));
+        assert_eq!(program(&built, "delphinus").unwrap(), PathBuf::from("/t/delphinus-false"));
+        assert!(program(&built[..1], "delphinus").is_err());
+        assert_eq!(built_by("warning: not JSON"), None);
     }
 
     #[test]

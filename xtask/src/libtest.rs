@@ -1,7 +1,8 @@
 //! Running libtest's programs: their output goes on to the user, and their results are added up.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::ops::AddAssign;
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -18,12 +19,7 @@ pub(crate) struct Outcome {
 
 /// Runs `cargo test ...` and adds up what all of its test programs say.
 pub(crate) fn run(command: Command) -> Result<Tally> {
-    Ok(run_naming(command)?.tally)
-}
-
-/// The same, with the names of the tests that failed.
-pub(crate) fn run_naming(command: Command) -> Result<Outcome> {
-    run_shown_on(&mut std::io::stdout(), command)
+    Ok(run_shown_on(&mut std::io::stdout(), command)?.tally)
 }
 
 /// Runs a program whose last line is "N passed, M failed".
@@ -53,17 +49,42 @@ fn run_shown_on(screen: &mut impl Write, mut command: Command) -> Result<Outcome
     announce(&command);
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
     let said = child.stdout.take().context("invariant: standard output is a pipe")?;
-    let mut outcome = pass_on(BufReader::new(said), screen)?;
+    let outcome = pass_on(BufReader::new(said), screen)?;
     let status = child.wait()?;
     if status.success() && outcome.tally == Tally::default() {
         bail!("no test was run");
     }
+    Ok(judged(outcome, "cargo", status))
+}
+
+/// What a program has said and how it ended: it may not have compiled, or may have died without a result.
+pub(crate) fn judged(mut outcome: Outcome, name: &str, status: ExitStatus) -> Outcome {
     if !status.success() && outcome.tally.failed == 0 {
-        // It did not compile, or a test program died without a result.
-        eprintln!("error: cargo ended with {status}");
+        eprintln!("error: {name} ended with {status}");
         outcome.tally.failed = 1;
     }
-    Ok(outcome)
+    outcome
+}
+
+/// Reads all that test programs have said.
+pub(crate) fn read(said: &[u8]) -> Outcome {
+    let mut outcome = Outcome::default();
+    String::from_utf8_lossy(said).lines().for_each(|line| outcome.note(line));
+    outcome
+}
+
+impl Outcome {
+    fn note(&mut self, line: &str) {
+        self.tally += result_of(line).unwrap_or_default();
+        self.failed.extend(failed_name(line).map(str::to_owned));
+    }
+}
+
+impl AddAssign for Outcome {
+    fn add_assign(&mut self, other: Self) {
+        self.tally += other.tally;
+        self.failed.extend(other.failed);
+    }
 }
 
 fn pass_on(mut from: impl BufRead, to: &mut impl Write) -> Result<Outcome> {
@@ -71,9 +92,7 @@ fn pass_on(mut from: impl BufRead, to: &mut impl Write) -> Result<Outcome> {
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line)? != 0 {
         to.write_all(&line).and_then(|()| to.flush()).context("cannot show the tests' output")?;
-        let text = String::from_utf8_lossy(&line);
-        outcome.tally += result_of(&text).unwrap_or_default();
-        outcome.failed.extend(failed_name(text.trim_end()).map(str::to_owned));
+        outcome.note(String::from_utf8_lossy(&line).trim_end());
         line.clear();
     }
     Ok(outcome)

@@ -9,6 +9,7 @@ mod demo;
 mod docs;
 mod e2e;
 mod fuzz;
+mod lanes;
 mod libtest;
 mod needs;
 mod release;

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::cargo::{self, cargo};
+use crate::cargo::{self, Built, cargo};
 use crate::check::static_checks;
 use crate::fuzz;
+use crate::lanes;
 use crate::libtest::{self, Outcome};
 use crate::needs;
 use crate::steps::{Steps, Tally};
@@ -20,11 +21,13 @@ const FUZZ_SECONDS: u64 = 6;
 /// Tests of one program that run at the same time. Most wait for servers, so that more than the cores are good; each
 /// may have a cluster of its own, so that many more are not.
 const TEST_THREADS: &str = "4";
+/// Programs that run at the same time. Tests of real servers wait more than they work: one program keeps half of a machine of two cores busy.
+const LANES: usize = 2;
+/// Programs that run alone: they judge how soon a thing is done whose deadline is its whole purpose.
+const ALONE: [&str; 1] = ["vip"];
+
 /// So many tests at most may fail once and pass alone. More are no accident of a busy machine.
 const MOST_UNSTEADY: usize = 3;
-
-/// All tests but the examples in comments, for which each crate is compiled once more.
-const TARGETS: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 
 /// Options of `test`.
 #[derive(Debug, Default, Args)]
@@ -38,18 +41,18 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
     let mut steps = Steps::begin();
     steps.check("what the tests need", needs::ensure);
     if let Some(filter) = &args.filter {
-        steps.tests(&format!("tests named *{filter}*"), || Ok(workspace_tests(&[filter])?.tally));
+        steps.tests(&format!("tests named *{filter}*"), || Ok(workspace_tests(&[filter], LANES)?.tally));
         return steps.finish();
     }
     static_checks(&mut steps);
     let mut unsteady = Vec::new();
     steps.tests("tests", || {
-        let first = workspace_tests(&[])?;
+        let first = workspace_tests(&[], LANES)?;
         let (tally, names) = once_more(first, |names| {
             eprintln!("\n== these failed, and run once more, alone: {}", names.join(" "));
             let arguments =
                 ["--exact", "--test-threads", "1"].into_iter().chain(names.iter().map(String::as_str));
-            workspace_tests(&arguments.collect::<Vec<_>>())
+            workspace_tests(&arguments.collect::<Vec<_>>(), 1)
         })?;
         unsteady = names;
         Ok(tally)
@@ -83,12 +86,28 @@ fn once_more(
     Ok((tally, first.failed))
 }
 
-/// All tests of all crates, one program after the other; those of `e2e` start the binary that is built here.
-fn workspace_tests(arguments: &[&str]) -> Result<Outcome> {
-    let build = cargo(&["test", "--workspace", "--no-run"]);
-    let binary = cargo::build_program(build, "delphinus").context("the tests cannot be built")?;
-    let what = ["--workspace"].into_iter().chain(TARGETS).collect::<Vec<_>>();
-    libtest::run_naming(test_command(&what, arguments, &binary))
+/// All tests of all crates but the examples in comments, for which each crate is compiled once more. Those of `e2e` start the binary
+/// that is built here.
+fn workspace_tests(arguments: &[&str], lanes: usize) -> Result<Outcome> {
+    let built =
+        cargo::build(cargo(&["test", "--workspace", "--no-run"])).context("the tests cannot be built")?;
+    let binary = cargo::program(&built, "delphinus")?;
+    let (alone, others): (Vec<_>, Vec<_>) =
+        built.iter().filter(|one| one.is_test).partition(|one| ALONE.contains(&&*one.name));
+    let command = |program: &Built| {
+        let mut command = Command::new(&program.path);
+        with_arguments(&mut command, arguments);
+        // As cargo has it.
+        command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+        command.env("DELPHINUS_BIN", &binary);
+        command
+    };
+    let mut outcome = lanes::run(&others, lanes, &command)?;
+    outcome += lanes::run(&alone, 1, &command)?;
+    if outcome == Outcome::default() {
+        bail!("no test was run");
+    }
+    Ok(outcome)
 }
 
 /// The examples in comments, of the crates that have any.
@@ -129,11 +148,16 @@ pub(crate) fn run_tests(packages: &[&str], arguments: &[&str], binary: &Path) ->
 fn test_command(packages: &[&str], arguments: &[&str], binary: &Path) -> Command {
     let mut command = cargo(&["test", "--no-fail-fast"]);
     command.args(packages).arg("--");
+    with_arguments(&mut command, arguments);
+    command.env("DELPHINUS_BIN", binary);
+    command
+}
+
+fn with_arguments(command: &mut Command, arguments: &[&str]) {
     if !arguments.contains(&"--test-threads") {
         command.args(["--test-threads", TEST_THREADS]);
     }
-    command.args(arguments).env("DELPHINUS_BIN", binary);
-    command
+    command.args(arguments);
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 //! - **Files** begin with the magic, FORMAT_DESCRIPTION and PREVIOUS_GTIDS (MariaDB: GTID_LIST), which are visible as soon as the file is
 //!   in the list. Both together are `head_len` bytes. All is byte for byte what is in the source's file,
 //!   checksums included; where the source has checksums off there are none (`format`). The "in use" flag is never set.
-//! - **Closed files** end with ROTATE, STOP, or just so (after a change of source, or where the source itself crashed): a reader
+//! - **Closed files** end with ROTATE, STOP, or just so (`is_closed` says so: after a change of source, or where the source itself crashed): a reader
 //!   goes on with the next file whatever the last event was.
 //! - **A new folder** (change of primary, or other history of the same server) begins with the whole source file that holds the first
 //!   group that was missing: groups in it may have been in earlier files. A reader skips by GTID what its replica has.
@@ -33,6 +33,7 @@ mod head;
 mod lost;
 mod recover;
 mod scan;
+mod tail;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,7 @@ pub(crate) use lost::{lacks, lost_path};
 pub(crate) use recover::number_of;
 pub use recover::{RecoverError, Recovered, recover};
 pub(crate) use scan::scan;
+pub(crate) use tail::is_closed;
 
 /// The log of one relay.
 #[derive(Debug)]

@@ -178,7 +178,7 @@ impl Costs {
 
     /// Counts it.
     #[inline]
-    pub(crate) fn count(&mut self, recorder: &Recorder, cost: &Cost, now_s: u32, whose: Whose<'_>) {
+    pub(crate) fn count(&mut self, recorder: &Recorder, cost: &Cost, now_s: u32, whose: Issuer<'_>) {
         let who = match &self.who {
             Some((schema, who)) if is_same(schema.as_ref(), whose.schema) => *who,
             _ => self.find_who(recorder, whose),
@@ -190,7 +190,7 @@ impl Costs {
     }
 
     #[cold]
-    fn find_who(&mut self, recorder: &Recorder, whose: Whose<'_>) -> WhoNo {
+    fn find_who(&mut self, recorder: &Recorder, whose: Issuer<'_>) -> WhoNo {
         let who = recorder.who(whose.user, whose.schema.map(|schema| &**schema));
         self.who = Some((whose.schema.cloned(), who));
         who
@@ -199,7 +199,7 @@ impl Costs {
 
 /// Whose statement it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Whose<'a> {
+pub(crate) struct Issuer<'a> {
     pub user: &'a str,
     pub schema: Option<&'a Rc<str>>,
 }

@@ -21,7 +21,7 @@ use crate::worker::Routing;
 const WIDTHS: [u32; 2] = [64, 4096];
 
 /// Where a session is while a statement runs, beside what the statement says.
-struct Standing {
+struct Whereabouts {
     /// The connection that it keeps.
     held: Option<BackendId>,
     in_transaction: bool,
@@ -91,14 +91,14 @@ pub(crate) fn explained<T>(
 
 /// Where the session is for this statement. One that does not belong into a transaction on a replica ends it, or
 /// begins it again on the primary.
-fn where_it_stands(stand: Stand<'_>, question: &Question<'_>) -> Standing {
+fn where_it_stands(stand: Stand<'_>, question: &Question<'_>) -> Whereabouts {
     let around = stand.around;
     let text = SqlText::new(question.sql, question.lex);
     let refused = check_listener(around.login.listener.mode, question)
         .err()
         .or_else(|| around.refusal_by_filter(stand.steering.guard, question.statement, &text));
     let refused = refused.map(|why| ProxyError::from(why).reason());
-    let mut standing = Standing {
+    let mut standing = Whereabouts {
         held: around.held.bound_to(),
         in_transaction: around.state.status.contains(Status::IN_TRANS),
         pinned: around.reason_for_primary(),
@@ -108,7 +108,7 @@ fn where_it_stands(stand: Stand<'_>, question: &Question<'_>) -> Standing {
         match stand.stays_on_replica(question) {
             Ok(true) => {}
             Ok(false) => {
-                standing = Standing { held: None, in_transaction: false, pinned: None, refused: None };
+                standing = Whereabouts { held: None, in_transaction: false, pinned: None, refused: None };
             }
             Err(why) => standing.refused = Some(ProxyError::from(why).reason()),
         }

@@ -20,7 +20,7 @@ use delphinus_wire::{Command, HEADER_LEN, error_code, query_text_at};
 use crate::answer;
 use crate::calls::attend;
 use crate::client_error::{ClientError, ProxyError};
-use crate::costs::{Timed, Whose};
+use crate::costs::{Issuer, Timed};
 use crate::io::{Input, Waited};
 use crate::logged::{Texts, entry_of, write};
 use crate::login::enter;
@@ -140,7 +140,7 @@ impl Session {
     fn count_statement(&mut self, served: &Outcome) {
         let has_failed = !matches!(served, Ok(Served::Answered));
         let Some(cost) = self.costs.end(&self.client, &self.held.spent, has_failed) else { return };
-        let whose = Whose { user: &self.held.identity.user, schema: self.state.want.schema.as_ref() };
+        let whose = Issuer { user: &self.held.identity.user, schema: self.state.want.schema.as_ref() };
         self.costs.count(&self.worker.recorder, &cost, self.worker.registry.clock_s(), whose);
         let logs = &self.worker.logs;
         if logs.may_want(cost.total_us) {

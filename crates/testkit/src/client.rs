@@ -18,6 +18,8 @@ pub struct Client {
     link: ClientLink,
     connection_id: u32,
     server_version: String,
+    /// What is in a file that the other side asks for.
+    content: fn(&[u8]) -> Vec<u8>,
 }
 
 /// A prepared statement.
@@ -49,7 +51,14 @@ impl Client {
         connection_id: u32,
         server_version: String,
     ) -> Self {
-        Self { packets, link, connection_id, server_version }
+        Self { packets, link, connection_id, server_version, content: |_| Vec::new() }
+    }
+
+    /// What is in a file of this name, of one packet at most, where LOAD DATA LOCAL asks for it. Without this all files are empty. The
+    /// login has to announce `LOCAL_FILES`.
+    #[must_use]
+    pub fn with_files(self, content: fn(&[u8]) -> Vec<u8>) -> Self {
+        Self { content, ..self }
     }
 
     /// The id that the greeting told.
@@ -263,7 +272,11 @@ impl Client {
             Some(&response::OK) => Ok(Reply::Done(Success::parse(&first, self.link.capabilities)?)),
             Some(&response::ERR) => Ok(Reply::Failed(ErrPacket::parse(&first)?.into())),
             Some(&response::LOCAL_INFILE) => {
-                // No file: an empty packet, and then the answer.
+                // The file, an empty packet as its end, and then the answer.
+                let file = (self.content)(&first[1..]);
+                if !file.is_empty() {
+                    self.packets.write(&file)?;
+                }
                 self.packets.write(&[])?;
                 self.reply(protocol)
             }

@@ -192,6 +192,13 @@ pub(super) static WAYS: &[Write] = &[
         &[ALIAS],
     ),
     write(&["INSERT INTO cw_other (id, v) VALUES ({own}, 1) ON DUPLICATE KEY UPDATE v = v + 1"], &[OTHER]),
+    // The file's name is its content.
+    write(
+        &[
+            "LOAD DATA LOCAL INFILE '{own}:{next}' REPLACE INTO TABLE cw_other FIELDS TERMINATED BY ':' (id, v)",
+        ],
+        &[OTHER],
+    ),
     write(
         &["SET autocommit = 0", "UPDATE cw_other SET v = v + 1 WHERE id = {own}", "SET autocommit = 1"],
         &[OTHER],

@@ -42,9 +42,7 @@ impl Past {
 
     pub(super) fn log_in(&self) -> Result<Direct> {
         let primary = self.primary.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut client = primary.login().connect()?;
-        client.set_multi_statements(true)?;
-        Ok(client)
+        super::log_in(&primary)
     }
 
     /// The primary is there now.

@@ -47,6 +47,12 @@ pub(super) const MYSQL: &[Case<Agents>] = &[
         is_short: false,
         run: own_moves::host_is_cut_off,
     },
+    // The last one: a server has to be built anew afterwards.
+    Case {
+        name: "mysql: the primary's host is cut off, a client there writes on",
+        is_short: false,
+        run: own_moves::client_writes_on,
+    },
 ];
 
 pub(super) const CASES: &[Case<Agents>] = &[

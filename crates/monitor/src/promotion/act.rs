@@ -35,6 +35,8 @@ pub(super) struct Around<'a> {
     pub(super) has_account: bool,
     /// The server where it is done.
     pub(super) own: &'a Server,
+    /// Another server has the role that this one had.
+    pub(super) is_replaced: bool,
     /// How a replica of this cluster is told to follow.
     pub(super) manner: &'a replica::Manner,
 }

@@ -34,7 +34,7 @@ const STATEMENT: usize = 1024;
 const PARAMETER: usize = 6;
 
 /// A text to be prepared.
-struct Text<'a> {
+struct TextToPrepare<'a> {
     /// All of it, or the beginning.
     bytes: Rc<[u8]>,
     /// The client's own, from which it differs in no name.
@@ -98,7 +98,7 @@ impl Session {
         };
         match keep(&bytes, &self.state) {
             Some(kept) => {
-                let text = Text { bytes, read, kept, is_large: false, sketch };
+                let text = TextToPrepare { bytes, read, kept, is_large: false, sketch };
                 self.prepare_text(input, text, statement).await
             }
             None => self.prepare_large(input).await,
@@ -124,11 +124,11 @@ impl Session {
         let bytes: Rc<[u8]> = self.client.buffer.data()[text_at..input.held].into();
         let read = &SqlText::new(&bytes, lex);
         let kept = Rc::new(kept);
-        let text = Text { bytes: bytes.clone(), read, kept, is_large: true, sketch: None };
+        let text = TextToPrepare { bytes: bytes.clone(), read, kept, is_large: true, sketch: None };
         self.prepare_text(input, text, statement).await
     }
 
-    async fn prepare_text(&mut self, input: Input, text: Text<'_>, statement: Statement) -> Outcome {
+    async fn prepare_text(&mut self, input: Input, text: TextToPrepare<'_>, statement: Statement) -> Outcome {
         if statement.uses.intersects(Uses::PROXY_SETTINGS.union(Uses::ROUTE)) {
             return self.refuse(input, Steered::NotPreparable.into()).await;
         }
@@ -186,7 +186,7 @@ impl Session {
         let (input, bytes) = prepare_instead(&mut self.client, input, text);
         let read = &SqlText::new(&bytes, self.state.lex.options(&self.state.want.vars));
         let (statement, sketch) = self.classify_prepared(read.sql, read.lex);
-        let text = Text { bytes: bytes.clone(), read, kept, is_large: false, sketch };
+        let text = TextToPrepare { bytes: bytes.clone(), read, kept, is_large: false, sketch };
         self.prepare_text(input, text, statement).await
     }
 
@@ -194,7 +194,7 @@ impl Session {
         &mut self,
         mut checkout: Checkout,
         Relayed { response, rest, len, .. }: Relayed,
-        (id, Text { bytes: text, read, kept, is_large, sketch }): (ClientStmtId, Text<'_>),
+        (id, TextToPrepare { bytes: text, read, kept, is_large, sketch }): (ClientStmtId, TextToPrepare<'_>),
         statement: Statement,
     ) -> Outcome {
         let ran = Ran { statement: &statement, text: read, response: &response };

@@ -26,13 +26,13 @@ use crate::steer::{Asking, CommandCopy, Fitness, Occasion, execution, hints_of, 
 const EMPTY_ATTRIBUTES: usize = 3;
 
 /// A text on its way.
-struct Text<'a> {
+struct QueryText<'a> {
     statement: &'a Statement,
     /// Where it begins in the buffer.
     text_at: usize,
 }
 
-impl Job for Text<'_> {
+impl Job for QueryText<'_> {
     fn statement(&self) -> &Statement {
         self.statement
     }
@@ -219,7 +219,7 @@ impl Session {
         statement: &Statement,
         begun: Begun,
     ) -> Outcome {
-        match self.carry_on(input, &mut Text { statement, text_at }, begun).await? {
+        match self.carry_on(input, &mut QueryText { statement, text_at }, begun).await? {
             Carried::Through(checkout, mut relayed, input) => {
                 self.finish(checkout, (input, text_at), statement, &mut relayed).await
             }

@@ -53,9 +53,9 @@ const SET_NOTHING: [u16; 7] = [
 
 /// Whose rights may change: a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Whose(u8);
+struct RightsOf(u8);
 
-impl Whose {
+impl RightsOf {
     const NOBODY: Self = Self(0);
     /// Nobody's: sessions that begin later have other variables, by SET GLOBAL.
     const DEFAULTS: Self = Self(1);
@@ -108,17 +108,17 @@ enum Sure {
 /// The command that runs may change rights.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MayChange {
-    whose: Whose,
+    whose: RightsOf,
     counts: Counts,
     sure: Sure,
     /// The client is told of parts before the whole has run: what may have changed with the first one.
-    first_part: Option<Whose>,
+    first_part: Option<RightsOf>,
     pub(super) is_sent: bool,
 }
 
 /// It is not known what runs.
 const UNKNOWN: MayChange = MayChange {
-    whose: Whose::UNSEEN,
+    whose: RightsOf::UNSEEN,
     counts: Counts::Always,
     sure: Sure::IfDone,
     first_part: None,
@@ -156,7 +156,7 @@ impl Noted {
             let is_safe = !statement.effects.intersects(AT_RISK.without(Effects::UNKNOWN))
                 && !matches!(statement.class, Class::Unknown | Class::Multi);
             let counts = if is_safe { Counts::IfSeveral } else { Counts::Always };
-            let first_part = (statement.class == Class::Multi).then_some(Whose::UNSEEN);
+            let first_part = (statement.class == Class::Multi).then_some(RightsOf::UNSEEN);
             return Some(MayChange { counts, first_part, ..UNKNOWN });
         }
         if statement.class != Class::Execute {
@@ -188,7 +188,7 @@ impl Noted {
         users: &Users,
     ) -> Option<Epoch> {
         let noted = self.rights.take();
-        let found = noted.map_or(Whose::NOBODY, |noted| noted.have_changed(executed));
+        let found = noted.map_or(RightsOf::NOBODY, |noted| noted.have_changed(executed));
         let epoch = have_changed(found.and(changed_by_code(executed)), keys, users)?;
         noted?.first_part.is_none().then_some(epoch)
     }
@@ -218,13 +218,13 @@ fn by_text(statement: &Statement, text: &SqlText<'_>, user: &str) -> Option<MayC
 }
 
 /// Whose rights a text of `user` changes, if it may change any.
-fn whose(statement: &Statement, text: &SqlText<'_>, user: &str) -> Option<Whose> {
+fn whose(statement: &Statement, text: &SqlText<'_>, user: &str) -> Option<RightsOf> {
     let SqlText { sql, lex, .. } = *text;
     let effects = statement.effects;
     let changes = effects.contains(Effects::CHANGES_RIGHTS);
     if changes && statement.class == Class::Call {
         // What the code does is looked at when it has run.
-        return Some(Whose::UNSEEN);
+        return Some(RightsOf::UNSEEN);
     }
     // What is not recognised, or has a body: its words tell.
     let is_obscure = statement.class == Class::Unknown
@@ -232,10 +232,10 @@ fn whose(statement: &Statement, text: &SqlText<'_>, user: &str) -> Option<Whose>
     if is_obscure {
         let body = Body::read(sql, lex);
         if changes || body.may_change_rights() {
-            return Some(if body.has_changed_rights() { Whose::ANYBODY } else { Whose::UNSEEN });
+            return Some(if body.has_changed_rights() { RightsOf::ANYBODY } else { RightsOf::UNSEEN });
         }
     }
-    let defaults = effects.contains(Effects::SETS_GLOBAL_VARS).then_some(Whose::DEFAULTS);
+    let defaults = effects.contains(Effects::SETS_GLOBAL_VARS).then_some(RightsOf::DEFAULTS);
     if !changes {
         return defaults;
     }
@@ -244,21 +244,21 @@ fn whose(statement: &Statement, text: &SqlText<'_>, user: &str) -> Option<Whose>
         && !changed.anybody
         && !effects.intersects(RUNS_MORE)
         && changed.named.iter().all(|name| name == user);
-    let whose = if is_own { Whose::OWN } else { Whose::ANYBODY };
+    let whose = if is_own { RightsOf::OWN } else { RightsOf::ANYBODY };
     Some(defaults.map_or(whose, |defaults| defaults.and(whose)))
 }
 
 /// What the code has changed that CALL has run, by itself or in EXECUTE.
-fn changed_by_code(executed: &Executed<'_>) -> Whose {
+fn changed_by_code(executed: &Executed<'_>) -> RightsOf {
     let Executed { statement, response, hidden, .. } = executed;
     if !matches!(statement.class, Class::Call | Class::Execute) || may_not_call(response) {
-        return Whose::NOBODY;
+        return RightsOf::NOBODY;
     }
     if hidden.has_changed_rights() && response.is_ok() {
         // Its user may run code that does that.
-        return Whose::ANYBODY;
+        return RightsOf::ANYBODY;
     }
-    if hidden.may_change_rights() { Whose::UNSEEN } else { Whose::NOBODY }
+    if hidden.may_change_rights() { RightsOf::UNSEEN } else { RightsOf::NOBODY }
 }
 
 /// The user has no right to run what it has called.
@@ -267,21 +267,21 @@ fn may_not_call(response: &Response) -> bool {
 }
 
 /// Takes in that rights have changed. Of what changes only what logins begin with, the epoch that it has begun.
-fn have_changed(whose: Whose, keys: &Keys, users: &Users) -> Option<Epoch> {
-    if whose == Whose::DEFAULTS {
+fn have_changed(whose: RightsOf, keys: &Keys, users: &Users) -> Option<Epoch> {
+    if whose == RightsOf::DEFAULTS {
         return Some(users.rights().defaults_have_changed());
     }
-    if whose.has(Whose::ANYBODY) {
+    if whose.has(RightsOf::ANYBODY) {
         users.accounts_changed();
         return None;
     }
-    if whose.has(Whose::OWN) {
+    if whose.has(RightsOf::OWN) {
         keys.have_changed();
     }
-    if whose.has(Whose::DEFAULTS) {
+    if whose.has(RightsOf::DEFAULTS) {
         users.rights().defaults_have_changed();
     }
-    if whose.has(Whose::UNSEEN) {
+    if whose.has(RightsOf::UNSEEN) {
         users.rights().may_have_changed();
     }
     None
@@ -296,9 +296,9 @@ impl MayChange {
     }
 
     /// What has changed, by the answer.
-    fn have_changed(self, executed: &Executed<'_>) -> Whose {
+    fn have_changed(self, executed: &Executed<'_>) -> RightsOf {
         match self.sure {
-            _ if !self.may_have(executed) => Whose::NOBODY,
+            _ if !self.may_have(executed) => RightsOf::NOBODY,
             Sure::IfDone if !executed.response.is_ok() => self.whose.doubtful(),
             _ => self.whose,
         }
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     /// What `sql` has changed, after this error; by these words of code where it calls.
-    fn changed_by(sql: &str, error: Option<u16>, status: Option<Status>, code: &str) -> Whose {
+    fn changed_by(sql: &str, error: Option<u16>, status: Option<Status>, code: &str) -> RightsOf {
         let lex = LexOptions { flavor: Flavor::MariaDb, ..LexOptions::default() };
         let mut statement = classify(sql.as_bytes(), lex);
         let has = |word: &str| code.contains(word);
@@ -357,10 +357,10 @@ mod tests {
         let executed =
             Executed { statement: &statement, text: &text, response: &response, hidden: &hidden, now };
         let noted = by_text(&statement, &text, "me");
-        noted.map_or(Whose::NOBODY, |noted| noted.have_changed(&executed)).and(changed_by_code(&executed))
+        noted.map_or(RightsOf::NOBODY, |noted| noted.have_changed(&executed)).and(changed_by_code(&executed))
     }
 
-    fn after(sql: &str, error: Option<u16>, status: Option<Status>) -> Whose {
+    fn after(sql: &str, error: Option<u16>, status: Option<Status>) -> RightsOf {
         changed_by(sql, error, status, "")
     }
 
@@ -369,26 +369,26 @@ mod tests {
     #[test]
     fn an_error_that_proves_that_nothing_was_done_does_not_count() {
         let (drop, two) = ("DROP USER a, b", "DROP USER a; DROP USER b");
-        assert_eq!(after(drop, None, OK), Whose::ANYBODY);
+        assert_eq!(after(drop, None, OK), RightsOf::ANYBODY);
         for code in [1044, 1045, 1064, 1142, 1227] {
-            assert_eq!(after(drop, Some(code), None), Whose::NOBODY, "{code}");
-            assert_eq!(after(two, Some(code), None), Whose::NOBODY, "the first one has failed: {code}");
+            assert_eq!(after(drop, Some(code), None), RightsOf::NOBODY, "{code}");
+            assert_eq!(after(two, Some(code), None), RightsOf::NOBODY, "the first one has failed: {code}");
             let second = after(two, Some(code), Some(Status::MORE_RESULTS));
-            assert_eq!(second, Whose::UNSEEN, "the second one: {code}");
+            assert_eq!(second, RightsOf::UNSEEN, "the second one: {code}");
             let call = changed_by("CALL p()", Some(code), None, "GRANT");
-            assert_eq!(call, Whose::UNSEEN, "what it did before is not known: {code}");
+            assert_eq!(call, RightsOf::UNSEEN, "what it did before is not known: {code}");
         }
         for code in [1396, 1317, 1205, 1290, 1133] {
-            assert_eq!(after(drop, Some(code), None), Whose::ANYBODY, "{code}");
+            assert_eq!(after(drop, Some(code), None), RightsOf::ANYBODY, "{code}");
         }
         let (set, two) = ("SET GLOBAL sql_mode = 'x'", "SET GLOBAL a = 1; SET GLOBAL b = 1");
         for code in [1193, 1227, 1228, 1229, 1230, 1231, 1232, 1238] {
-            assert_eq!(after(set, Some(code), None), Whose::NOBODY, "{code}");
-            assert_eq!(after("SET GLOBAL a = f()", Some(code), None), Whose::UNSEEN, "{code}");
-            assert_eq!(after(two, Some(code), Some(Status::MORE_RESULTS)), Whose::UNSEEN, "{code}");
+            assert_eq!(after(set, Some(code), None), RightsOf::NOBODY, "{code}");
+            assert_eq!(after("SET GLOBAL a = f()", Some(code), None), RightsOf::UNSEEN, "{code}");
+            assert_eq!(after(two, Some(code), Some(Status::MORE_RESULTS)), RightsOf::UNSEEN, "{code}");
         }
-        assert_eq!(after(set, None, OK), Whose::DEFAULTS);
-        assert_eq!(after(set, Some(1205), None), Whose::DEFAULTS);
+        assert_eq!(after(set, None, OK), RightsOf::DEFAULTS);
+        assert_eq!(after(set, Some(1205), None), RightsOf::DEFAULTS);
     }
 
     /// What everybody can run, without any right, and end well.
@@ -403,21 +403,24 @@ mod tests {
             "BEGIN NOT ATOMIC EXECUTE IMMEDIATE 'DO 1'; END",
             "DO 1; EXECUTE IMMEDIATE 'DO 1'",
         ] {
-            assert_eq!(after(sql, None, OK), Whose::UNSEEN, "{sql}");
+            assert_eq!(after(sql, None, OK), RightsOf::UNSEEN, "{sql}");
         }
-        assert_eq!(after("BEGIN NOT ATOMIC DROP USER IF EXISTS a; END", None, OK), Whose::ANYBODY);
-        assert_eq!(after("BEGIN NOT ATOMIC DROP USER a; END", Some(1227), None), Whose::UNSEEN);
-        assert_eq!(after("DO 1; DROP USER a", Some(1227), Some(Status::MORE_RESULTS)), Whose::UNSEEN);
+        assert_eq!(after("BEGIN NOT ATOMIC DROP USER IF EXISTS a; END", None, OK), RightsOf::ANYBODY);
+        assert_eq!(after("BEGIN NOT ATOMIC DROP USER a; END", Some(1227), None), RightsOf::UNSEEN);
+        assert_eq!(after("DO 1; DROP USER a", Some(1227), Some(Status::MORE_RESULTS)), RightsOf::UNSEEN);
         for (code, whose) in [
-            ("GRANT", Whose::ANYBODY),
-            ("IF GRANT", Whose::UNSEEN),
-            ("PREPARE", Whose::UNSEEN),
-            ("IF", Whose::NOBODY),
+            ("GRANT", RightsOf::ANYBODY),
+            ("IF GRANT", RightsOf::UNSEEN),
+            ("PREPARE", RightsOf::UNSEEN),
+            ("IF", RightsOf::NOBODY),
         ] {
             let call = |error, status| changed_by("CALL p()", error, status, code);
-            assert!(call(None, OK).has(whose) || whose == Whose::NOBODY && call(None, OK) == whose, "{code}");
-            assert_eq!(call(None, OK).has(Whose::ANYBODY), whose == Whose::ANYBODY, "{code}");
-            assert_eq!(call(Some(1370), None), Whose::NOBODY, "it may not be called: {code}");
+            assert!(
+                call(None, OK).has(whose) || whose == RightsOf::NOBODY && call(None, OK) == whose,
+                "{code}"
+            );
+            assert_eq!(call(None, OK).has(RightsOf::ANYBODY), whose == RightsOf::ANYBODY, "{code}");
+            assert_eq!(call(Some(1370), None), RightsOf::NOBODY, "it may not be called: {code}");
         }
     }
 
@@ -428,9 +431,9 @@ mod tests {
             let found = by_text(&classify(sql.as_bytes(), lex), &SqlText::new(sql.as_bytes(), lex), "me");
             found.unwrap().first_part
         };
-        assert_eq!(first("DROP USER a; DO 1"), Some(Whose::ANYBODY));
-        assert_eq!(first("DO 1; DROP USER a"), Some(Whose::UNSEEN));
-        assert_eq!(first("DO 1; SET GLOBAL a = 1"), Some(Whose::UNSEEN));
+        assert_eq!(first("DROP USER a; DO 1"), Some(RightsOf::ANYBODY));
+        assert_eq!(first("DO 1; DROP USER a"), Some(RightsOf::UNSEEN));
+        assert_eq!(first("DO 1; SET GLOBAL a = 1"), Some(RightsOf::UNSEEN));
         assert_eq!(first("DROP USER a"), None);
     }
 }

@@ -16,11 +16,11 @@ use super::ledger::{Ledger, TextHere};
 /// What a session writes. It has room for that once it has written, and only where the cache follows writes.
 #[derive(Debug, Default)]
 pub(super) struct Writing {
-    parts: Option<Box<Parts>>,
+    writes: Option<Box<Writes>>,
 }
 
 #[derive(Debug, Default)]
-struct Parts {
+struct Writes {
     /// What the transaction that is open has written, which others do not see yet.
     open: Option<Open>,
     /// What the command that runs writes.
@@ -45,14 +45,14 @@ struct Now {
     changing: Option<Changing>,
     /// Where it was sent.
     backend: BackendId,
-    outcome: Outcome,
+    end: End,
     /// It is several executions in one, each with a commit of its own.
     is_several: bool,
 }
 
 /// What is known of the end of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Outcome {
+enum End {
     /// Nothing: it runs, or nobody was told.
     Unknown,
     /// Nothing was written.
@@ -63,18 +63,15 @@ enum Outcome {
 
 impl std::fmt::Debug for Now {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Now")
-            .field("written", &self.written)
-            .field("outcome", &self.outcome)
-            .finish_non_exhaustive()
+        f.debug_struct("Now").field("written", &self.written).field("end", &self.end).finish_non_exhaustive()
     }
 }
 
 impl Now {
     /// Tells the ledger that it has ended, or that nobody knows.
     fn end(&mut self) {
-        let place = match &self.outcome {
-            Outcome::Unknown => {
+        let place = match &self.end {
+            End::Unknown => {
                 for running in self.running.drain(..) {
                     self.ledger.doubt(running, self.backend);
                 }
@@ -83,8 +80,8 @@ impl Now {
                 }
                 return;
             }
-            Outcome::Nothing => None,
-            Outcome::At(place) => Some(place),
+            End::Nothing => None,
+            End::At(place) => Some(place),
         };
         if let Some(changing) = self.changing.take() {
             self.ledger.end_change(changing);
@@ -110,7 +107,7 @@ impl Writing {
         statement: &Statement,
         (in_transaction, may_commit): (bool, bool),
     ) {
-        self.parts.get_or_insert_default().now = Some(Now {
+        self.writes.get_or_insert_default().now = Some(Now {
             ledger: ledger.clone(),
             written: Written::unknown(statement, None),
             changes: ledger.changes(),
@@ -118,7 +115,7 @@ impl Writing {
             running: Vec::new(),
             changing: None,
             backend: BackendId(0),
-            outcome: Outcome::Unknown,
+            end: End::Unknown,
             is_several: false,
         });
     }
@@ -132,8 +129,8 @@ impl Writing {
 
     /// The transaction that was open has ended.
     pub(super) fn is_outside(&mut self) {
-        if let Some(parts) = &mut self.parts {
-            parts.open = None;
+        if let Some(writes) = &mut self.writes {
+            writes.open = None;
         }
     }
 
@@ -145,11 +142,11 @@ impl Writing {
 
     #[inline]
     fn now(&self) -> Option<&Now> {
-        self.parts.as_ref()?.now.as_ref()
+        self.writes.as_ref()?.now.as_ref()
     }
 
     fn now_mut(&mut self) -> Option<&mut Now> {
-        self.parts.as_mut()?.now.as_mut()
+        self.writes.as_mut()?.now.as_mut()
     }
 
     /// This is its text.
@@ -161,7 +158,9 @@ impl Writing {
 
     /// It is about to be sent.
     pub(super) fn begin(&mut self, backend: BackendId) {
-        let Some(Parts { open: of_transaction, now: Some(now) }) = self.parts.as_deref_mut() else { return };
+        let Some(Writes { open: of_transaction, now: Some(now) }) = self.writes.as_deref_mut() else {
+            return;
+        };
         now.backend = backend;
         if !now.running.is_empty() {
             return;
@@ -191,7 +190,7 @@ impl Writing {
     /// It has ended there: with this place, or without having written anything. `is_outside`: no transaction is open now. Its client is not
     /// told yet.
     pub(super) fn ended(&mut self, place: Option<Place>, is_outside: bool) {
-        let Some(Parts { open, now: Some(now) }) = self.parts.as_deref_mut() else { return };
+        let Some(Writes { open, now: Some(now) }) = self.writes.as_deref_mut() else { return };
         let begun_before = now.running.len();
         if is_outside
             && !now.commits
@@ -202,7 +201,7 @@ impl Writing {
             now.running.push(now.ledger.begin(&open.written));
         }
         if now.running.is_empty() && now.changing.is_none() {
-            now.outcome = Outcome::Nothing;
+            now.end = End::Nothing;
             return;
         }
         let begun = open.as_ref().map_or(now.changes, |open| open.changes);
@@ -211,11 +210,11 @@ impl Writing {
             // It may have done more by a trigger, say, that was made meanwhile.
             now.running.push(now.ledger.begin(&Touched::everything()));
         }
-        now.outcome = match place {
+        now.end = match place {
             // Others may have written between its end and what was begun here: its GTIDs do not stand for theirs.
-            Some(_) if now.running.len() > begun_before => Outcome::At(Place::new(now.backend, None)),
-            Some(place) => Outcome::At(place),
-            None => Outcome::Nothing,
+            Some(_) if now.running.len() > begun_before => End::At(Place::new(now.backend, None)),
+            Some(place) => End::At(place),
+            None => End::Nothing,
         };
     }
 
@@ -227,8 +226,8 @@ impl Writing {
     /// The command has ended, one way or another.
     #[inline]
     pub(super) fn end_command(&mut self) {
-        if let Some(parts) = &mut self.parts {
-            parts.now = None;
+        if let Some(writes) = &mut self.writes {
+            writes.now = None;
         }
     }
 }

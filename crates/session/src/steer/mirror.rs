@@ -91,14 +91,14 @@ impl Mirrors {
     }
 }
 
-/// A copy's place among those that are on their way, until it is dropped.
-struct Place {
+/// A copy's slot among those that are on their way, until it is dropped.
+struct CopySlot {
     mirrors: Rc<Mirrors>,
     bytes: usize,
     _room: Permit,
 }
 
-impl Place {
+impl CopySlot {
     fn take(mirrors: &Rc<Mirrors>, bytes: usize) -> Option<Self> {
         if !mirrors.has_room(bytes) {
             return None;
@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CopySlot {
     fn drop(&mut self) {
         let mirrors = &self.mirrors;
         mirrors.count.set(mirrors.count.get() - 1);
@@ -148,13 +148,13 @@ impl CopyWanted {
         let copied = if can_be_copied(statement, state, held) { asked() } else { None };
         let Some(asked) = copied else { return self.skip(mirrors) };
         let Some(mirror) = mirrors.next_of(&self.group) else { return };
-        let Some(place) = Place::take(mirrors, asked.bytes()) else {
+        let Some(slot) = CopySlot::take(mirrors, asked.bytes()) else {
             count(&self.copies.dropped);
             return mirrors.counters.mirror_dropped.increment();
         };
         let (identity, rights, want) = (held.identity.clone(), held.rights, state.want.clone());
         let copied = Copied { asked, mirror, identity, rights, _keys: held.keys.clone(), want };
-        rt::spawn_local(send(place, copied, self.clone()));
+        rt::spawn_local(send(slot, copied, self.clone()));
     }
 }
 
@@ -174,10 +174,10 @@ fn count(counter: &AtomicU64) -> u64 {
     counter.fetch_add(1, Ordering::Relaxed)
 }
 
-async fn send(place: Place, copied: Copied, wanted: CopyWanted) {
+async fn send(slot: CopySlot, copied: Copied, wanted: CopyWanted) {
     let limit = copied.mirror.timeout;
-    let sent = rt::timeout(limit, run(&place.mirrors, &copied)).await;
-    let counters = &place.mirrors.counters;
+    let sent = rt::timeout(limit, run(&slot.mirrors, &copied)).await;
+    let counters = &slot.mirrors.counters;
     match sent.unwrap_or_else(|| Err(format!("not answered in {} ms", limit.as_millis()))) {
         Ok(()) => {
             count(&wanted.copies.mirrored);

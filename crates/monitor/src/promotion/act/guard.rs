@@ -2,7 +2,7 @@
 
 use delphinus_wire::error_code;
 
-use super::{Around, sessions};
+use super::{Around, semi_sync, sessions};
 use crate::probe::error::ProbeError;
 use crate::probe::query::execute;
 use crate::promotion::hand::Open;
@@ -10,18 +10,52 @@ use crate::promotion::look::Product;
 
 /// A statement that runs keeps a server from being set read-only. After the transactions' own time it is ended.
 pub(super) async fn close(open: &mut Open, around: &Around<'_>) -> Result<String, ProbeError> {
-    let sql =
-        if open.product.is_mariadb() { "SET GLOBAL read_only = 1" } else { "SET GLOBAL super_read_only = 1" };
+    let sql = read_only(open);
     let mut ended = String::new();
     match execute(&mut open.connection, sql).await {
-        Err(ProbeError::Answer(error)) if error.code == error_code::ER_LOCK_WAIT_TIMEOUT => {
+        Err(error) if is_held_up(&error) => {
             ended = format!("; {} that held it up", sessions::end_clients(open, around).await?);
-            execute(&mut open.connection, sql).await?;
+            match execute(&mut open.connection, sql).await {
+                Err(error) if is_held_up(&error) && around.is_replaced && !open.product.is_mariadb() => {
+                    close_past_waiting(open, around).await?;
+                    ended += ", and commits that waited for an acknowledgement";
+                }
+                outcome => outcome?,
+            }
         }
         outcome => outcome?,
     }
     let kept = persist(open).await?;
     Ok(format!("read-only{kept}{ended}"))
+}
+
+fn read_only(open: &Open) -> &'static str {
+    if open.product.is_mariadb() { "SET GLOBAL read_only = 1" } else { "SET GLOBAL super_read_only = 1" }
+}
+
+fn is_held_up(error: &ProbeError) -> bool {
+    matches!(error, ProbeError::Answer(answer) if answer.code == error_code::ER_LOCK_WAIT_TIMEOUT)
+}
+
+/// `MySQL`: a commit that waits for an acknowledgement holds this up, and KILL does not end its waiting. Only semi-sync switched off does,
+/// and that would acknowledge the commit. So no client may be there any more: `offline_mode` cuts those off that wait, and no other comes.
+/// Only where another server has the role: replicas of a primary are cut off, too.
+async fn close_past_waiting(open: &mut Open, around: &Around<'_>) -> Result<(), ProbeError> {
+    execute(&mut open.connection, "SET GLOBAL offline_mode = 1").await?;
+    let outcome = end_waiting(open, around).await;
+    // Whatever came of it, the server is not left like that.
+    execute(&mut open.connection, "SET GLOBAL offline_mode = 0").await?;
+    outcome
+}
+
+async fn end_waiting(open: &mut Open, around: &Around<'_>) -> Result<(), ProbeError> {
+    // Those with CONNECTION_ADMIN.
+    sessions::end_clients(open, around).await?;
+    semi_sync::switch_source(open, false).await?;
+    let sql = read_only(open);
+    let outcome = execute(&mut open.connection, sql).await;
+    semi_sync::switch_source(open, true).await?;
+    outcome
 }
 
 /// It takes writes until it is stopped: a server that starts again may be the old primary by then.

@@ -35,6 +35,13 @@ pub(super) async fn set(
     })
 }
 
+/// It waits for acknowledgements as it is told, or for none.
+pub(super) async fn switch_source(open: &mut Open, is_on: bool) -> Result<(), ProbeError> {
+    let words = Words::of(open).await?;
+    let sql = format!("SET GLOBAL {}_enabled = {}", words.source, u8::from(is_on));
+    execute(&mut open.connection, &sql).await
+}
+
 /// MySQL 8.0.26 has plugins with new names, and keeps those with the old ones.
 struct Words {
     source: &'static str,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
-use delphinus_topology::promotion::{Plan, Server, Step, identity_of};
+use delphinus_topology::promotion::{Move, Plan, Server, Step, identity_of};
 use delphinus_topology::{BackendId, Wish};
 use tracing::{info, warn};
 
@@ -160,7 +160,16 @@ impl Driver {
                 port,
             };
             let has_account = own.relay(&plan.relays).is_none();
-            let around = Around { settings: set, monitor, other: other.map(place), has_account, own, manner };
+            let is_replaced = plan.kind == Move::Rejoin && plan.from == hand.id;
+            let around = Around {
+                settings: set,
+                monitor,
+                other: other.map(place),
+                has_account,
+                own,
+                is_replaced,
+                manner,
+            };
             doing.push(Box::pin(one(hand, step, around, limit)));
         }
         rt::all(doing).await

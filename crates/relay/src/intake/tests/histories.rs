@@ -58,6 +58,29 @@ fn a_file_that_is_there_is_not_made_again() {
     }
 }
 
+/// The source's log has begun anew while the stream stood in its first file: what the server goes on with is the second file of the new one.
+#[test]
+fn a_file_that_was_never_closed_is_followed_by_the_first_of_a_start_alone() {
+    let ddl: &[GroupKind] = &[GroupKind::Ddl];
+    let first = Source::new(&[ddl], Checksum::Crc32);
+    let begun_anew = Source::new(&[ddl, ddl], Checksum::Crc32);
+    let killed = Source::killed(0, &[ddl, ddl], Checksum::Crc32);
+    for (next, is_right) in [(begun_anew, false), (killed, true)] {
+        let place = Place::new();
+        let log = Arc::new(Log::new(&place.0));
+        let mut writer = Writer::new(log.clone(), Files);
+        writer.start(first_start(), Checksum::Crc32).unwrap();
+        run(&mut writer, &first.sends(0, 4, true)).unwrap();
+        match run(&mut writer, &next.sends(1, 4, true)) {
+            Ok(()) => assert!(is_right),
+            Err(error) => {
+                assert!(!is_right && matches!(error, IntakeError::NoNextFile { .. }), "{error}");
+                assert_eq!(log.files().len(), 1);
+            }
+        }
+    }
+}
+
 /// The source was asked by GTID, and has said the name of a file; another one of that name comes.
 #[test]
 fn a_new_folder_does_not_begin_behind_what_is_missing() {

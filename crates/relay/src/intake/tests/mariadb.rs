@@ -19,10 +19,12 @@ pub(crate) fn gtid(server_id: u32, sequence: u64) -> MariaDbGtid {
     MariaDbGtid { domain: 0, server_id, sequence }
 }
 
+/// Of the first file after a start of the server, which says when that was.
 fn format_body() -> Vec<u8> {
     let mut body = vec![4, 0];
     body.extend_from_slice(b"11.8.3-MariaDB");
-    body.resize(2 + 50 + 4, 0);
+    body.resize(2 + 50, 0);
+    body.extend_from_slice(&7_u32.to_le_bytes());
     body.push(HEADER_LEN as u8);
     body.resize(body.len() + 40, 0);
     body.push(0);

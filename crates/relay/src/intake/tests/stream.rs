@@ -38,15 +38,26 @@ impl Source {
     }
 
     /// The same after so many groups that are in none of its files.
-    pub(crate) fn after(mut number: u64, files: &[&[GroupKind]], checksum: Checksum) -> Self {
+    pub(crate) fn after(number: u64, files: &[&[GroupKind]], checksum: Checksum) -> Self {
+        Self::ended(false, number, (files, checksum))
+    }
+
+    /// The same of a server that was killed at the end of each file, and started again.
+    pub(crate) fn killed(before: u64, files: &[&[GroupKind]], checksum: Checksum) -> Self {
+        Self::ended(true, before, (files, checksum))
+    }
+
+    fn ended(is_killed: bool, mut number: u64, (files, checksum): (&[&[GroupKind]], Checksum)) -> Self {
         let mut source = Self { files: Vec::new(), checksum };
         for (at, groups) in files.iter().enumerate() {
-            let mut file = source.begin_file(at, number);
+            // The first file after a start says when that was.
+            let created = if at == 0 || is_killed { BEGAN } else { 0 };
+            let mut file = source.begin_file(at, number, created);
             for group in *groups {
                 number += 1;
                 file.group(*group, number, checksum);
             }
-            if at + 1 < files.len() {
+            if at + 1 < files.len() && !is_killed {
                 let mut body = Vec::new();
                 put_rotate(&mut body, Rotate { position: 4, name: &name(at + 1) });
                 file.event(Kind::ROTATE, &body, checksum, Some(number));
@@ -56,9 +67,14 @@ impl Source {
         source
     }
 
-    fn begin_file(&self, at: usize, groups: u64) -> SourceFile {
+    fn begin_file(&self, at: usize, groups: u64, created: u32) -> SourceFile {
         let mut file = SourceFile { name: name(at), bytes: MAGIC.to_vec(), ends: Vec::new() };
-        file.event(Kind::FORMAT_DESCRIPTION, &format_body(self.checksum), self.checksum, Some(groups));
+        file.event(
+            Kind::FORMAT_DESCRIPTION,
+            &format_body(self.checksum, created),
+            self.checksum,
+            Some(groups),
+        );
         let mut body = Vec::new();
         let text = if groups == 0 { String::new() } else { format!("{UUID}:1-{groups}") };
         GtidIntervals::parse(&text).unwrap().encode(&mut body);
@@ -154,12 +170,12 @@ fn packet(out: &mut Vec<u8>, event: &[u8], mark: Option<bool>) {
     put_packet(out, 1, &payload);
 }
 
-fn format_body(checksum: Checksum) -> Vec<u8> {
+fn format_body(checksum: Checksum, created: u32) -> Vec<u8> {
     let mut body = vec![4, 0];
     let mut version = [0; 50];
     version[..5].copy_from_slice(b"9.7.4");
     body.extend_from_slice(&version);
-    body.extend_from_slice(&BEGAN.to_le_bytes());
+    body.extend_from_slice(&created.to_le_bytes());
     body.push(HEADER_LEN as u8);
     body.extend_from_slice(&[0; 40]);
     body.push(u8::from(checksum == Checksum::Crc32));

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use delphinus_wire::Malformed;
-use delphinus_wire::binlog::{Groups, MAGIC};
+use delphinus_wire::binlog::{FormatDescription, Groups, MAGIC};
 use delphinus_wire::gtid::GtidSet;
 
 use super::{Current, Opening, Place, Writer};
 use crate::intake::{Disk, IntakeError};
-use crate::log::{Flavor, Folder, LogFile, Position, SourceId, lacks, lost_path, number_of, read_head};
+use crate::log::{
+    Flavor, Folder, LogFile, Position, SourceId, is_closed, lacks, lost_path, number_of, read_head,
+};
 
 impl<D: Disk> Writer<D> {
     /// What follows is in this file: the one that is open, or the next one.
@@ -56,7 +58,7 @@ impl<D: Disk> Writer<D> {
         }
         let folder = match opening.folder {
             Ok(folder) => {
-                self.is_next(&folder, &opening.name)?;
+                self.is_next(&folder, &opening.name, &head.format)?;
                 folder
             }
             Err(source) => {
@@ -117,13 +119,18 @@ impl<D: Disk> Writer<D> {
         Ok(lost)
     }
 
-    /// Fails where the folder has a file of this name, or had: a relay that is followed may have come to the files of another source.
-    fn is_next(&self, folder: &Folder, name: &str) -> Result<(), IntakeError> {
+    /// Fails where the folder has a file of this name, or had: a relay that is followed may have come to the files of another source. And
+    /// where the file before was never closed, though its server has run on since: its log has begun anew meanwhile, and it goes on with
+    /// the second file of that.
+    fn is_next(&self, folder: &Folder, name: &str, format: &FormatDescription) -> Result<(), IntakeError> {
         let files = self.log.files();
         let Some(last) = files.last().filter(|last| last.folder.number == folder.number) else {
             return Ok(());
         };
-        if number_of(name) > number_of(&last.name) {
+        let path = last.path();
+        // `created` is in the first file after a start alone: a server that was killed closes no file.
+        let is_closed = || is_closed(&path).map_err(IntakeError::disk(&path));
+        if number_of(name) > number_of(&last.name) && (format.created != 0 || is_closed()?) {
             return Ok(());
         }
         Err(IntakeError::NoNextFile { name: name.into(), last: last.name.clone() })

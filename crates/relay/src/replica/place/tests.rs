@@ -19,7 +19,7 @@ fn found(log: &Log, asked: &Asked) -> Result<(u32, u64), Fatal> {
     find_place(log, asked).map(|place| (place.file.ordinal, place.from))
 }
 
-/// `SET GLOBAL gtid_purged` on the source, which begins a new file: no file has these transactions.
+/// `gtid_purged` is set on the source, which then begins a new file: no file has these transactions.
 #[test]
 fn who_lacks_what_the_source_has_lost_between_two_files_is_refused() {
     let one: &[GroupKind] = &[GroupKind::Ddl];
@@ -28,7 +28,7 @@ fn who_lacks_what_the_source_has_lost_between_two_files_is_refused() {
     let mut writer = Writer::new(log.clone(), Files);
     writer.start(start(UUID), Checksum::Crc32).unwrap();
     run(&mut writer, &Source::new(&[one], Checksum::Crc32).sends(0, 4, true)).unwrap();
-    let after = Source::after(1000, &[&[], one, one], Checksum::Crc32);
+    let after = Source::killed(1000, &[&[], one, one], Checksum::Crc32);
     run(&mut writer, &after.sends(1, 4, true)).unwrap();
     drop(writer);
     let set = |numbers: &str| {

@@ -51,10 +51,10 @@ pub(crate) struct Means {
     pub ledger: Option<Rc<Ledger>>,
 }
 
-/// A place among those that are on their way, until it is dropped.
-struct Place(Rc<Answers>);
+/// A refresh's slot among those that are on their way, until it is dropped.
+struct RefreshSlot(Rc<Answers>);
 
-impl Place {
+impl RefreshSlot {
     /// One of `most`, if that many are not on their way.
     fn take(answers: &Rc<Answers>, most: usize) -> Option<Self> {
         let count: &Cell<usize> = &answers.refreshes;
@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RefreshSlot {
     fn drop(&mut self) {
         self.0.refreshes.set(self.0.refreshes.get() - 1);
     }
@@ -77,7 +77,7 @@ impl Refresh {
         let answers = &means.answers;
         // Clients need connections, too, and would stand behind these in the queue for one.
         let share = means.pool.share(self.backend(&means).ok()?);
-        let place = Place::take(answers, most_at_once(share))?;
+        let slot = RefreshSlot::take(answers, most_at_once(share))?;
         // The key in two places, and what is asked.
         let room = answers.memory.take(Owner::Cache, 2 * key.size() + self.asked.bytes())?;
         let flight = answers.cache.flights.begin_again(&key)?;
@@ -86,7 +86,7 @@ impl Refresh {
         keeping.beside.clone_from(&older.beside);
         keeping.depends.clone_from(&self.depends);
         rt::spawn_local(async move {
-            let _place = place;
+            let _slot = slot;
             let counters = means.answers.counters.clone();
             let asked = rt::timeout(LIMIT, self.ask(&means, keeping)).await;
             match asked.unwrap_or_else(|| Err(format!("not answered in {} s", LIMIT.as_secs()))) {
