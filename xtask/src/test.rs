@@ -21,10 +21,8 @@ const FUZZ_SECONDS: u64 = 6;
 /// Tests of one program that run at the same time. Most wait for servers, so that more than the cores are good; each
 /// may have a cluster of its own, so that many more are not.
 const TEST_THREADS: &str = "4";
-/// Programs that run at the same time. Tests of real servers wait more than they work: one program keeps half of a machine of two cores busy.
-const LANES: usize = 2;
-/// Programs that run alone: they judge how soon a thing is done whose deadline is its whole purpose.
-const ALONE: [&str; 1] = ["vip"];
+/// Programs that run at the same time. Each has several clusters of servers already.
+const LANES: usize = 1;
 
 /// So many tests at most may fail once and pass alone. More are no accident of a busy machine.
 const MOST_UNSTEADY: usize = 3;
@@ -92,8 +90,7 @@ fn workspace_tests(arguments: &[&str], lanes: usize) -> Result<Outcome> {
     let built =
         cargo::build(cargo(&["test", "--workspace", "--no-run"])).context("the tests cannot be built")?;
     let binary = cargo::program(&built, "delphinus")?;
-    let (alone, others): (Vec<_>, Vec<_>) =
-        built.iter().filter(|one| one.is_test).partition(|one| ALONE.contains(&&*one.name));
+    let programs: Vec<_> = built.iter().filter(|one| one.is_test).collect();
     let command = |program: &Built| {
         let mut command = Command::new(&program.path);
         with_arguments(&mut command, arguments);
@@ -102,8 +99,7 @@ fn workspace_tests(arguments: &[&str], lanes: usize) -> Result<Outcome> {
         command.env("DELPHINUS_BIN", &binary);
         command
     };
-    let mut outcome = lanes::run(&others, lanes, &command)?;
-    outcome += lanes::run(&alone, 1, &command)?;
+    let outcome = lanes::run(&programs, lanes, &command)?;
     if outcome == Outcome::default() {
         bail!("no test was run");
     }
