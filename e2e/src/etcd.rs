@@ -74,6 +74,8 @@ impl Etcd {
             .arg(folder.path().join("data"));
         command.args(["--listen-client-urls", endpoint, "--advertise-client-urls", endpoint]);
         command.args(["--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers]);
+        // At the usual cost each password takes a busy machine longer than etcdctl waits.
+        command.args(["--bcrypt-cost", "4"]);
         command.args(["--initial-cluster", &format!("default={peers}"), "--logger", "zap"]).args(guard.asks);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.context("cannot start etcd")?;
