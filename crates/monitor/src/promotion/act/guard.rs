@@ -16,7 +16,7 @@ pub(super) async fn close(open: &mut Open, around: &Around<'_>) -> Result<String
         Err(error) if is_held_up(&error) => {
             ended = format!("; {} that held it up", sessions::end_clients(open, around).await?);
             match execute(&mut open.connection, sql).await {
-                Err(error) if is_held_up(&error) && around.is_replaced && !open.product.is_mariadb() => {
+                Err(error) if is_held_up(&error) && may_wait_for_ever(open, around) => {
                     close_past_waiting(open, around).await?;
                     ended += ", and commits that waited for an acknowledgement";
                 }
@@ -35,6 +35,12 @@ fn read_only(open: &Open) -> &'static str {
 
 fn is_held_up(error: &ProbeError) -> bool {
     matches!(error, ProbeError::Answer(answer) if answer.code == error_code::ER_LOCK_WAIT_TIMEOUT)
+}
+
+/// Its commits wait for acknowledgements, and those that wait now get none: another server has the role.
+fn may_wait_for_ever(open: &Open, around: &Around<'_>) -> bool {
+    let waits = around.own.standing().is_some_and(|own| own.semi_sync.source.is_some());
+    around.is_replaced && waits && !open.product.is_mariadb()
 }
 
 /// `MySQL`: a commit that waits for an acknowledgement holds this up, and KILL does not end its waiting. Only semi-sync switched off does,
