@@ -15,7 +15,12 @@ pub(crate) struct Outcome {
     pub(crate) tally: Tally,
     /// The names of the tests that failed.
     pub(crate) failed: Vec<String>,
+    /// What they said when they failed, the beginning of each.
+    pub(crate) why: Vec<String>,
 }
+
+/// So many lines of what a failed test said are enough to know it by.
+const LINES_OF_WHY: usize = 6;
 
 /// Runs `cargo test ...` and adds up what all of its test programs say.
 pub(crate) fn run(command: Command) -> Result<Tally> {
@@ -69,8 +74,20 @@ pub(crate) fn judged(mut outcome: Outcome, name: &str, status: ExitStatus) -> Ou
 /// Reads all that test programs have said.
 pub(crate) fn read(said: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
-    String::from_utf8_lossy(said).lines().for_each(|line| outcome.note(line));
+    let said = String::from_utf8_lossy(said);
+    said.lines().for_each(|line| outcome.note(line));
+    outcome.why = said.split("\n---- ").skip(1).filter_map(why).collect();
     outcome
+}
+
+/// Reads "a::b stdout ----" and the panic under it.
+fn why(block: &str) -> Option<String> {
+    let (name, said) = block.split_once(" stdout ----\n")?;
+    let is_rest = |line: &&str| line.trim().eq_ignore_ascii_case("stack backtrace:") || *line == "failures:";
+    let lines =
+        said.lines().skip_while(|line| !line.contains("panicked at")).take_while(|line| !is_rest(line));
+    let lines: Vec<_> = lines.filter(|line| !line.trim().is_empty()).take(LINES_OF_WHY).collect();
+    Some(format!("{name}: {}", lines.join("\n    ")))
 }
 
 impl Outcome {
@@ -84,6 +101,7 @@ impl AddAssign for Outcome {
     fn add_assign(&mut self, other: Self) {
         self.tally += other.tally;
         self.failed.extend(other.failed);
+        self.why.extend(other.why);
     }
 }
 
@@ -139,7 +157,25 @@ mod tests {
         let outcome = pass_on(said.as_bytes(), &mut Vec::new()).unwrap();
         assert_eq!(
             outcome,
-            Outcome { tally: Tally { passed: 1, failed: 1 }, failed: vec!["a::b".to_owned()] }
+            Outcome {
+                tally: Tally { passed: 1, failed: 1 },
+                failed: vec!["a::b".to_owned()],
+                ..Outcome::default()
+            }
+        );
+    }
+
+    #[test]
+    fn a_failed_tests_panic_is_kept_without_its_backtrace() {
+        let said = "test a::b ... FAILED\n\nfailures:\n\n---- a::b stdout ----\nround 1\n\nthread 'a::b' (7) panicked at x.rs:1:2:\nno row\n\n\
+                    Stack backtrace:\n   0: x\n\n---- c stdout ----\nthread 'c' panicked at y.rs:3:4:\nlate\n\n\nfailures:\n    a::b\n    c\n";
+        let why = read(said.as_bytes()).why;
+        assert_eq!(
+            why,
+            [
+                "a::b: thread 'a::b' (7) panicked at x.rs:1:2:\n    no row",
+                "c: thread 'c' panicked at y.rs:3:4:\n    late"
+            ]
         );
     }
 
@@ -148,7 +184,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'test result: ok. 4 passed; 0 failed;'; exit 101"]);
         let outcome = run_shown_on(&mut Vec::new(), command).unwrap();
-        assert_eq!(outcome, Outcome { tally: Tally { passed: 4, failed: 1 }, failed: Vec::new() });
+        assert_eq!(outcome, Outcome { tally: Tally { passed: 4, failed: 1 }, ..Outcome::default() });
     }
 
     #[test]

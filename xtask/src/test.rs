@@ -43,19 +43,25 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         return steps.finish();
     }
     static_checks(&mut steps);
-    let mut unsteady = Vec::new();
+    let (mut unsteady, mut why) = (Vec::new(), Vec::new());
     steps.tests("tests", || {
         let first = workspace_tests(&[], LANES)?;
+        why.clone_from(&first.why);
         let (tally, names) = once_more(first, |names| {
             eprintln!("\n== these failed, and run once more, alone: {}", names.join(" "));
             let arguments =
                 ["--exact", "--test-threads", "1"].into_iter().chain(names.iter().map(String::as_str));
-            workspace_tests(&arguments.collect::<Vec<_>>(), 1)
+            let second = workspace_tests(&arguments.collect::<Vec<_>>(), 1)?;
+            why.extend(second.why.iter().map(|text| format!("alone, {text}")));
+            Ok(second)
         })?;
         unsteady = names;
         Ok(tally)
     });
     steps.tests("examples in comments", comment_examples);
+    for text in why {
+        steps.note(format!("panic  {text}"));
+    }
     for name in unsteady {
         steps.note(format!("UNSTEADY {name}: it failed beside other tests and passed alone; find out why"));
     }
@@ -164,6 +170,7 @@ mod tests {
         Outcome {
             tally: Tally { passed, failed },
             failed: names.iter().map(|&name| name.to_owned()).collect(),
+            ..Outcome::default()
         }
     }
 

@@ -38,9 +38,8 @@ pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene) {
     let mut lost = None;
     for round in 0..2 {
         load.go_on();
-        // Two looks of the proxy, one a second: it has to have seen that the primary waits for acknowledgements.
-        std::thread::sleep(Duration::from_secs(4));
         let old = scene.primary();
+        until_seen_to_wait(scene, &old);
         let begun = Instant::now();
         scene.server_mut(&old).kill9();
         let mut next = String::new();
@@ -81,6 +80,12 @@ pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene) {
         assert!(is_expected, "{error}");
     }
     scene.assert_has(&acknowledged, lost.as_deref());
+}
+
+/// The proxy has to have seen that the primary waits for acknowledgements: in two looks, one a second.
+pub(crate) fn until_seen_to_wait(scene: &Scene, primary: &str) {
+    until(LIMIT, "a replica that acknowledges", || Ok(clients(scene, primary)? >= 1)).unwrap();
+    std::thread::sleep(Duration::from_secs(4));
 }
 
 pub(crate) fn words(scene: &Scene) -> [&'static str; 2] {

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use delphinus_e2e::until;
 
+use super::failover;
 use super::support::{LIMIT, Scene};
 
 /// It is not opened, and one that has them takes its place. `auto_failover` is on.
@@ -45,6 +46,8 @@ pub(crate) fn a_primary_without_the_end_of_its_log_is_not_opened(scene: &mut Sce
     for name in &others {
         until(LIMIT, "the row at a replica", || has_it(scene, name)).unwrap();
     }
+    // It is to be known what its clients were told of: without, no other takes its place.
+    failover::until_seen_to_wait(scene, &old);
     // Servers tell for how long they have run in whole seconds: what starts twice within two of them looks like one process.
     until(LIMIT, "some seconds", || {
         let uptime = scene.server(&old).query("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
