@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use delphinus_e2e::{Proxy, on_both_flavors, proxy_binary, until};
-use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
+use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, PortLease, Silent};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_mins(1);
@@ -171,6 +171,7 @@ fn faults_of_relays_are_found(flavor: Flavor) {
         );
     }
     let config = write(dir, "r", (source.port, 900), "max_size_mb = 100");
+    a_relays_relay_is_asked_what_it_knows((&dir.join("."), source.port));
     // Another server acknowledges, too.
     let other = start(&write(dir, "other", (source.port, 901), ""));
     until(LIMIT, "two that acknowledge", || Ok(clients()? == "2")).unwrap();
@@ -182,6 +183,22 @@ fn faults_of_relays_are_found(flavor: Flavor) {
         Ok(is_serious && names.iter().any(|name| name == "relay_semi_sync_count"))
     })
     .unwrap();
+}
+
+/// A relay answers few questions: nothing is found, but a number that both have.
+fn a_relays_relay_is_asked_what_it_knows((dir, source): (&Path, u16)) {
+    let lease = PortLease::take().unwrap();
+    let port = lease.port();
+    let listens = format!(
+        "semi_sync = false\naddresses = [\"127.0.0.1:{port}\"]\n[[relay.user]]\nname = \"{USER}\"\npassword = \"{PASSWORD}\""
+    );
+    let near = start(&write(dir, "near", (source, 902), &listens));
+    until(LIMIT, "the near relay", || {
+        Ok(found(&write(dir, "rfar", (port, 903), "max_size_mb = 100")).0.is_empty())
+    })
+    .unwrap_or_else(|error| panic!("{error}\n{}", near.log()));
+    let names = found(&write(dir, "rfar", (port, 902), "max_size_mb = 100")).0;
+    assert_eq!(names, ["relay_server_id"]);
 }
 
 fn plant(flavor: Flavor, config: &Path, run: &dyn Fn(&str) -> anyhow::Result<()>) {

@@ -89,7 +89,9 @@ fn whole(flavor: Flavor) {
     refused::moves_that_cannot_be_made_change_nothing(&scene);
     refused::what_has_transactions_of_its_own_is_refused(&scene);
     refused::a_move_that_fails_is_undone(&scene);
+    refused::administrators_sessions_stay(&scene);
     relayed::a_relay_alone_acknowledges(&mut scene);
+    failover::one_that_is_read_only_gives_its_role_up(&scene);
     failover::without_semi_sync_it_takes_a_word(&mut scene);
     failover::with_semi_sync_nothing_is_lost(&mut scene);
     lost_tail::a_primary_without_the_end_of_its_log_is_not_opened(&mut scene);

@@ -93,6 +93,8 @@ pub struct Answer {
     pub group_unseen: Option<String>,
     /// Variables of semi-sync that were set while it runs, and not for its next start.
     pub set_by_hand: Vec<String>,
+    /// It is a relay, which has few variables and no semi-sync of its own.
+    pub is_relay: bool,
     /// The heartbeat's table is there; `None`: there is no heartbeat, or it cannot be seen.
     pub has_heartbeat: Option<bool>,
 }

@@ -278,11 +278,16 @@ impl<D: Disk> Receiver<D> {
             return Ok(Way::New(self.probe(target, facts, from).await?.0));
         };
         let mut is_gone = false;
-        if file.folder.source.identity == facts.identity && !self.elsewhere.is_left(file.ordinal) {
+        if file.folder.source.identity == facts.identity {
             let from = From::File(&file.name, MAGIC.len() as u32);
+            // A file that was left is asked for as well: it may be gone because the source's log has begun anew.
             match self.probe(target, facts, from).await {
-                Ok((_, head)) if is_head(&file, &head)? => return Ok(Way::On(file, offset)),
-                Ok(_) => is_gone = true,
+                Ok((_, head)) => {
+                    is_gone = !is_head(&file, &head)?;
+                    if !is_gone && !self.elsewhere.is_left(file.ordinal) {
+                        return Ok(Way::On(file, offset));
+                    }
+                }
                 Err(error) if !error.is_missing() => return Err(error),
                 Err(error) => is_gone = error.is_no_such_file(),
             }

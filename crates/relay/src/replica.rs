@@ -38,7 +38,7 @@ mod start;
 mod statement;
 
 pub(crate) use compression::name as compression_name;
-pub(crate) use facts::VERSION_COMMENT;
+pub use facts::VERSION_COMMENT;
 pub use listen::{Door, Serving, serve};
 pub use registry::{Registry, ReplicaRow};
 

@@ -69,7 +69,7 @@ async fn ask(target: &Target, settings: &Settings, identity: &str) -> Result<Fac
 fn refused(error: &SourceError, user: &str) -> String {
     let advice = match error {
         SourceError::Answer(packet) if packet.code == ER_SPECIFIC_ACCESS_DENIED_ERROR => format!(
-            ". The relay's user there, {user}, may not do it: GRANT RELOAD ON *.* TO {user}, or run FLUSH BINARY LOGS on the source \
+            ". The relay's user there, {user}, may not do it: GRANT RELOAD ON *.* TO {user}, or run FLUSH LOCAL BINARY LOGS on the source \
              yourself"
         ),
         _ => String::new(),

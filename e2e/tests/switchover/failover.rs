@@ -8,6 +8,22 @@ use delphinus_sandbox::Flavor;
 use super::load::Load;
 use super::support::{LIMIT, Scene};
 
+/// As for the last step of a rolling upgrade: an operator has closed the primary, and another one takes its role with all that it has.
+pub(crate) fn one_that_is_read_only_gives_its_role_up(scene: &Scene) {
+    let load = Load::start(&scene.stage.address, 2);
+    load.go_on();
+    let closed = if scene.flavor == Flavor::MariaDb { "read_only" } else { "super_read_only" };
+    scene.server("primary").query(&format!("SET GLOBAL {closed} = 1")).unwrap();
+    scene.rows("FAILOVER TO replica1");
+    load.go_on();
+    let (acknowledged, errors) = load.end_with();
+    eprintln!("a closed primary: {errors:?}");
+    scene.assert_primary("replica1");
+    scene.assert_has(&acknowledged, None);
+    scene.rows("SWITCHOVER TO primary");
+    scene.assert_primary("primary");
+}
+
 /// Without semi-sync nobody can say what was lost.
 pub(crate) fn without_semi_sync_it_takes_a_word(scene: &mut Scene) {
     scene.server_mut("primary").kill9();

@@ -109,3 +109,28 @@ pub(crate) fn a_move_that_fails_is_undone(scene: &Scene) {
     scene.assert_has(&acknowledged, None);
     operator.query("SET cluster.failover.catch_up_ms = 10000").unwrap();
 }
+
+/// MySQL ends a session whose account has `SYSTEM_USER` only for one that has it, too. Without a transaction it stays; one with a transaction
+/// might commit it, and the move is undone.
+pub(crate) fn administrators_sessions_stay(scene: &Scene) {
+    if scene.flavor != Flavor::MySql {
+        return;
+    }
+    let checks = scene.rows("SWITCHOVER CHECK");
+    let warned = checks.iter().any(|row| row[2] == "warning" && row[4].contains("GRANT SYSTEM_USER"));
+    assert!(warned, "{checks:#?}");
+    let mut root = scene.client_of("primary");
+    let line = scene.rows("SWITCHOVER TO replica1");
+    assert!(line.iter().any(|row| row.concat().contains("SYSTEM_USER")), "{line:?}");
+    root.query("DO 1").unwrap();
+    scene.rows("SWITCHOVER TO primary");
+    let mut operator = scene.operator();
+    operator.query("SET cluster.failover.step_timeout_ms = 1000").unwrap();
+    root.query("BEGIN").unwrap();
+    root.query("INSERT INTO app.kept VALUES (-9)").unwrap();
+    let refused = scene.refused("SWITCHOVER TO replica1");
+    assert!(refused.message.contains("grant that to the account"), "{refused}");
+    scene.assert_primary("primary");
+    root.query("ROLLBACK").unwrap();
+    operator.query("SET cluster.failover.step_timeout_ms = 10000").unwrap();
+}

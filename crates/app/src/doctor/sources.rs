@@ -60,6 +60,12 @@ async fn look_at(relay: &config::Relay, server: &Backend) -> Result<Answer, Stri
 }
 
 async fn ask(inquiry: &mut Inquiry) -> Result<Answer, String> {
+    let comment = pairs(inquiry.ask("SHOW GLOBAL VARIABLES LIKE 'version_comment'").await?);
+    if comment.values().any(|comment| comment == delphinus_relay::replica::VERSION_COMMENT) {
+        // It answers no more questions than replicas have.
+        let variables = pairs(inquiry.ask("SHOW GLOBAL VARIABLES LIKE 'server_id'").await?);
+        return Ok(Answer { variables, is_relay: true, ..Answer::default() });
+    }
     let variables = pairs(inquiry.ask("SHOW GLOBAL VARIABLES").await?);
     let status = inquiry.ask("SHOW GLOBAL STATUS WHERE Variable_name LIKE 'Rpl_semi_sync%'").await?;
     let grants = inquiry.ask("SHOW GRANTS").await.unwrap_or_default();

@@ -296,7 +296,7 @@ fn relays_of_a_failover_can_acknowledge() {
         relay(&format!("{at}\nsemi_sync = false"), "repl"),
         relay("addresses = ['0.0.0.0:3306']", "repl"),
         relay(at, "other"),
-        relay(&format!("{at}\nmay_follow = ['db1:3306']"), "repl"),
+        relay(&format!("{at}\nmay_follow = ['db1:3306']\nsource_tls = 'required'"), "repl"),
     ];
     let told = all.map(|relay| {
         let mistakes = parse_text(&file(&relay)).unwrap_err();
@@ -308,7 +308,7 @@ fn relays_of_a_failover_can_acknowledge() {
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: semi_sync = false; remove that from the relay
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: servers do not know where they reach it; write addresses with an IP address, or report_address, there
         /etc/delphinus/d.toml:16:1: relay 'r' cannot acknowledge for this cluster: it has no [[relay.user]] 'repl', with which servers log in to fetch what they lack; write that user there, with the password of replication_user
-        /etc/delphinus/d.toml:24:1: relay "r" follows a cluster, and has may_follow; remove it: the relay goes to the cluster's backends
+        /etc/delphinus/d.toml:24:1: relay "r" follows a cluster, and has may_follow; remove it: the relay goes to the cluster's backends; /etc/delphinus/d.toml:25:1: relay "r" follows a cluster, and has source_tls; remove it: the relay reaches each backend as its [[cluster.backend]] says; write it there, without source_
     "#]].assert_eq(&(told.join("\n") + "\n"));
     assert!(parse_text(&file(&relay(at, "repl"))).is_ok());
     let elsewhere = "addresses = ['0.0.0.0:3306']\nreport_address = 'relay.example:3306'";

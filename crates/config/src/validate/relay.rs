@@ -10,7 +10,7 @@ use crate::address::{BackendAddress, ListenAddress};
 use crate::config::{Backend, BackendTrust, Cluster, Relay, RelayArchive, RelayKeep, RelaySource, RelayUser};
 use crate::parse::WrittenRelay;
 use crate::schema::{RelaySection, RelayUserSection, Written};
-use crate::word::BackendTls;
+use crate::word::{BackendTls, Compression};
 
 impl Check<'_, '_> {
     pub(super) fn relays(
@@ -43,13 +43,8 @@ impl Check<'_, '_> {
             );
         }
         let source = self.relay_source(row, names, clusters);
-        if matches!(source, Some(RelaySource::Cluster(_))) && !written.may_follow.is_empty() {
-            let what = format!("relay {:?} follows a cluster, and has may_follow", written.name);
-            self.mistakes.push(
-                row.at("may_follow"),
-                what,
-                "remove it: the relay goes to the cluster's backends",
-            );
+        if matches!(source, Some(RelaySource::Cluster(_))) {
+            self.what_a_cluster_says(row);
         }
         let password = self.relay_password(row);
         let users: Vec<_> = relay.users.rows.iter().filter_map(|user| self.relay_user(user)).collect();
@@ -165,6 +160,30 @@ impl Check<'_, '_> {
                 None
             }
             (None, None) => Some(RelaySource::Cluster(0)),
+        }
+    }
+
+    /// The servers of a cluster, and the ways to them, are the proxy's: others that are written beside it would not be taken.
+    fn what_a_cluster_says(&mut self, row: &Written<RelaySection>) {
+        let name = &row.value.name;
+        if !row.value.may_follow.is_empty() {
+            let what = format!("relay {name:?} follows a cluster, and has may_follow");
+            let instead = "remove it: the relay goes to the cluster's backends";
+            self.mistakes.push(row.at("may_follow"), what, instead);
+        }
+        let written = &row.value;
+        let ways = [
+            ("source_tls", written.source_tls != BackendTls::Preferred),
+            ("source_tls_ca", written.source_tls_ca.is_some()),
+            ("source_tls_fingerprints", !written.source_tls_fingerprints.is_empty()),
+            ("source_trust_server_certificate", written.source_trust_server_certificate),
+            ("source_get_server_public_key", written.source_get_server_public_key),
+            ("source_compression", written.source_compression != Compression::Uncompressed),
+        ];
+        for (option, _) in ways.into_iter().filter(|(_, is_set)| *is_set) {
+            let what = format!("relay {name:?} follows a cluster, and has {option}");
+            let instead = "remove it: the relay reaches each backend as its [[cluster.backend]] says; write it there, without source_";
+            self.mistakes.push(row.at(option), what, instead);
         }
     }
 

@@ -98,6 +98,9 @@ fn unreachable(relay: &Relay, error: &str) -> Told {
 
 fn of_source(facts: &Facts<'_>, source: &Source, answer: &Answer) -> Vec<Told> {
     let relay = &facts.config.relays[source.relay];
+    if answer.is_relay {
+        return server_id(relay, answer).into_iter().collect();
+    }
     let mut told: Vec<_> = [grants(relay, answer), log(answer), gtid(answer), server_id(relay, answer)]
         .into_iter()
         .flatten()

@@ -161,6 +161,7 @@ fn standing(row: &Row, product: Product) -> Result<Standing, ProbeError> {
         group: None,
         followers: None,
         missing_rights: Arc::default(),
+        lacks_system_user: false,
         starts_read_only: StartsReadOnly::default(),
         uptime: Duration::ZERO,
     })
@@ -290,11 +291,21 @@ const RIGHTS_MARIADB: [&[&str]; 9] = [
     &["SET USER", "SUPER"],
 ];
 
-/// Rights that the account has not, and whether the server is read-only after a restart.
-pub(super) async fn more(
-    open: &mut Open,
-    is_group: bool,
-) -> Result<(Vec<&'static str>, StartsReadOnly), ProbeError> {
+/// MySQL 8.0.16: who has it can be ended, and be named as a definer, only by one that has it, too.
+const SYSTEM_USER_SINCE: u32 = 80_016;
+
+/// What is asked before a move that was planned, beside all the rest.
+#[derive(Debug, Default)]
+pub(super) struct More {
+    /// Rights that the account has not.
+    pub(super) missing: Vec<&'static str>,
+    /// It cannot end administrators' sessions.
+    pub(super) lacks_system_user: bool,
+    /// Whether the server is read-only after a restart.
+    pub(super) starts_read_only: StartsReadOnly,
+}
+
+pub(super) async fn more(open: &mut Open, is_group: bool) -> Result<More, ProbeError> {
     let rows = query::query(&mut open.connection, "SHOW GRANTS", 1000).await?;
     let all = |row: &Row| text(row, 0).to_uppercase();
     let global: Vec<_> = rows.iter().map(all).filter(|grant| grant.contains(" ON *.* TO ")).collect();
@@ -310,7 +321,12 @@ pub(super) async fn more(
     if is_group && !has("GROUP_REPLICATION_ADMIN") {
         missing.push("GROUP_REPLICATION_ADMIN");
     }
-    Ok((missing, starts_read_only(open).await?))
+    let knows_system_user = !open.product.is_mariadb() && open.product.version >= SYSTEM_USER_SINCE;
+    Ok(More {
+        missing,
+        lacks_system_user: knows_system_user && !has("SYSTEM_USER"),
+        starts_read_only: starts_read_only(open).await?,
+    })
 }
 
 /// Where its `read_only` comes from. What cannot be asked is not known.

@@ -9,7 +9,7 @@ use super::statement::{Facts, Value};
 use crate::log::{Flavor, Log, LogFile};
 
 /// The `version_comment` of a relay: by this one that follows it knows what it is.
-pub(crate) const VERSION_COMMENT: &str = "Delphinus, a relay of a binary log";
+pub const VERSION_COMMENT: &str = "Delphinus, a relay of a binary log";
 /// What is told of the version before anything is known of the source.
 const VERSION: &str = concat!("8.4.0-delphinus-relay-", env!("CARGO_PKG_VERSION"));
 /// Before the version of MariaDB: clients and replicas take it off, and older ones would take 10 for 1.0 without it.

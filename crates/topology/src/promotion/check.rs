@@ -134,6 +134,12 @@ fn look_at(looks: &mut Looks, server: &Server) {
             }
         },
     );
+    if standing.lacks_system_user {
+        let what = "SYSTEM_USER is missing: sessions of accounts that have it, such as root, stay. If one has an open transaction, or has \
+             defined an event, the move is undone";
+        let advice = "GRANT SYSTEM_USER ON *.* TO the account of [cluster.failover]";
+        looks.add("administrators", Some(server.id), Err(warn(what, advice)));
+    }
     if standing.group.is_none() {
         looks.add("starts read-only", Some(server.id), starts_read_only(standing.starts_read_only));
     }

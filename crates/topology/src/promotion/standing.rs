@@ -91,6 +91,8 @@ pub struct Standing {
     pub followers: Option<Arc<[u32]>>,
     /// Rights that the account of the failover wants there.
     pub missing_rights: Arc<[&'static str]>,
+    /// MySQL: the account cannot end sessions of accounts with `SYSTEM_USER`, nor change events that they have defined.
+    pub lacks_system_user: bool,
     /// Whether it takes writes after a restart.
     pub starts_read_only: StartsReadOnly,
 }

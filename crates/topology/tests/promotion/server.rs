@@ -119,6 +119,7 @@ impl Server {
             group: None,
             followers: None,
             missing_rights: Arc::default(),
+            lacks_system_user: false,
             starts_read_only: StartsReadOnly::Yes,
             uptime: Duration::from_secs(self.ran / 1_000),
         }

@@ -23,8 +23,12 @@ pub(super) async fn end_clients(open: &mut Open, around: &Around<'_>) -> Result<
                 || command.starts_with("Binlog Dump");
         !is_inner && !own.contains(&user.as_str()) && user != replication
     };
-    let ended = end(open, is_client).await?;
-    Ok(format!("ended {ended} sessions"))
+    let Ended { ended, kept } = end(open, is_client).await?;
+    if kept.is_empty() {
+        return Ok(format!("ended {ended} sessions"));
+    }
+    let stay = leave_idle(open, &kept).await?;
+    Ok(format!("ended {ended} sessions; {stay} without a transaction stay: their accounts have SYSTEM_USER"))
 }
 
 /// The account's own connections but this one: an earlier actor's statements must not come late.
@@ -33,19 +37,47 @@ pub(super) async fn end_own(open: &mut Open, user: &str) -> Result<String, Probe
     let me = rows.first().map(|row| text(row, 0)).unwrap_or_default();
     let is_own =
         |row: &Row| text(row, 1) == user && text(row, 0) != me && !text(row, 4).starts_with("Binlog Dump");
-    let ended = end(open, is_own).await?;
-    Ok(format!("ended {ended} connections"))
+    let Ended { ended, kept } = end(open, is_own).await?;
+    match kept.first() {
+        None => Ok(format!("ended {ended} connections")),
+        Some(id) => Err(ProbeError::Unsuitable(format!("connection {id} of '{user}' cannot be ended"))),
+    }
 }
 
-async fn end(open: &mut Open, is_it: impl Fn(&Row) -> bool) -> Result<usize, ProbeError> {
-    let mut ended = 0;
+/// What has become of the sessions that were to end.
+#[derive(Default)]
+struct Ended {
+    ended: usize,
+    /// The ids of those that the account may not end.
+    kept: Vec<String>,
+}
+
+async fn end(open: &mut Open, is_it: impl Fn(&Row) -> bool) -> Result<Ended, ProbeError> {
+    let mut found = Ended::default();
     for row in query(&mut open.connection, "SHOW PROCESSLIST", MOST).await?.iter().filter(|row| is_it(row)) {
         match execute(&mut open.connection, &format!("KILL {}", text(row, 0))).await {
-            Ok(()) => ended += 1,
+            Ok(()) => found.ended += 1,
             // It has gone by itself.
             Err(ProbeError::Answer(error)) if error.code == error_code::ER_NO_SUCH_THREAD => {}
+            Err(ProbeError::Answer(error)) if error.code == error_code::ER_KILL_DENIED_ERROR => {
+                found.kept.push(text(row, 0));
+            }
             Err(error) => return Err(error),
         }
     }
-    Ok(ended)
+    Ok(found)
+}
+
+/// How many of these stay. The server is read-only by now: a session without a transaction can begin no write. One with a transaction
+/// may have prepared it, and could commit it.
+async fn leave_idle(open: &mut Open, kept: &[String]) -> Result<usize, ProbeError> {
+    let sql = "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX";
+    let writing = query(&mut open.connection, sql, MOST).await?;
+    match kept.iter().find(|id| writing.iter().any(|row| text(row, 0) == **id)) {
+        None => Ok(kept.len()),
+        Some(id) => Err(ProbeError::Unsuitable(format!(
+            "session {id} has an open transaction, and its account SYSTEM_USER: grant that to the account of [cluster.failover], or end the \
+             session there"
+        ))),
+    }
 }

@@ -246,9 +246,10 @@ impl Driver {
             });
             match asked.await {
                 Ok(_) => {
-                    if let Some((missing, starts_read_only)) = found.into_inner() {
-                        standing.missing_rights = missing.into();
-                        standing.starts_read_only = starts_read_only;
+                    if let Some(more) = found.into_inner() {
+                        standing.missing_rights = more.missing.into();
+                        standing.lacks_system_user = more.lacks_system_user;
+                        standing.starts_read_only = more.starts_read_only;
                     }
                 }
                 Err(why) => server.seen = Err(why.into()),

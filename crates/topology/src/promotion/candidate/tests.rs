@@ -44,6 +44,7 @@ pub(in crate::promotion) fn server(id: u16, executed: u64, received: u64) -> Ser
         group: None,
         followers: None,
         missing_rights: Arc::default(),
+        lacks_system_user: false,
         starts_read_only: StartsReadOnly::Yes,
         uptime: Duration::from_secs(1_000),
     };
