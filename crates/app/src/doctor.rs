@@ -152,6 +152,7 @@ async fn ask(inquiry: &mut Inquiry, (cluster, backend): (&Cluster, &Backend)) ->
         grants,
         group_unseen,
         set_by_hand: Vec::new(),
+        is_relay: false,
         has_heartbeat: heartbeat(inquiry, &cluster.monitor).await,
     })
 }

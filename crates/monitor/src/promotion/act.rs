@@ -62,7 +62,11 @@ pub(super) async fn act(open: &mut Open, step: &Step, around: &Around<'_>) -> Re
         Step::DisableEvents(_) => events::disable(open).await,
         Step::EnableEvents { events, .. } => events::enable(open, events).await,
         Step::Close(_) => guard::close(open, around).await,
-        Step::EndSessions(_) => sessions::end_clients(open, around).await,
+        Step::EndSessions(_) => {
+            let ended = sessions::end_clients(open, around).await?;
+            let was_offline = guard::end_offline_mode(open, around).await?;
+            Ok(if was_offline { ended + "; offline_mode was ON" } else { ended })
+        }
         Step::StopReceiver(_) => replica::stop_receiver(open).await,
         Step::StartReplica(_) => replica::start(open).await,
         Step::SetSemiSync { source, acknowledges, .. } => semi_sync::set(open, *source, *acknowledges).await,

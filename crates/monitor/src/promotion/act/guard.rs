@@ -4,29 +4,52 @@ use delphinus_wire::error_code;
 
 use super::{Around, semi_sync, sessions};
 use crate::probe::error::ProbeError;
-use crate::probe::query::execute;
+use crate::probe::query::{execute, query};
 use crate::promotion::hand::Open;
-use crate::promotion::look::Product;
+use crate::promotion::look::{Product, text};
 
 /// A statement that runs keeps a server from being set read-only. After the transactions' own time it is ended.
 pub(super) async fn close(open: &mut Open, around: &Around<'_>) -> Result<String, ProbeError> {
-    let sql = read_only(open);
-    let mut ended = String::new();
-    match execute(&mut open.connection, sql).await {
-        Err(error) if is_held_up(&error) => {
-            ended = format!("; {} that held it up", sessions::end_clients(open, around).await?);
-            match execute(&mut open.connection, sql).await {
-                Err(error) if is_held_up(&error) && may_wait_for_ever(open, around) => {
-                    close_past_waiting(open, around).await?;
-                    ended += ", and commits that waited for an acknowledgement";
-                }
-                outcome => outcome?,
-            }
-        }
-        outcome => outcome?,
-    }
+    let ended = shut(open, around).await?;
     let kept = persist(open).await?;
     Ok(format!("read-only{kept}{ended}"))
+}
+
+/// Sets it read-only; what had to end for that.
+async fn shut(open: &mut Open, around: &Around<'_>) -> Result<String, ProbeError> {
+    let past_waiting = ", and commits that waited for an acknowledgement";
+    let may_wait = may_wait_for_ever(open, around);
+    if may_wait && around.own.standing().is_some_and(|own| own.semi_sync.waiting > 0) {
+        // What is tried otherwise would take its time for nothing, and a step has to end before the right to act does.
+        close_past_waiting(open, around).await?;
+        return Ok(format!("; ended client sessions{past_waiting}"));
+    }
+    let sql = read_only(open);
+    match execute(&mut open.connection, sql).await {
+        Err(error) if is_held_up(&error) => {}
+        outcome => return outcome.map(|()| String::new()),
+    }
+    let ended = format!("; {} that held it up", sessions::end_clients(open, around).await?);
+    match execute(&mut open.connection, sql).await {
+        Err(error) if is_held_up(&error) && may_wait => {
+            close_past_waiting(open, around).await?;
+            Ok(ended + past_waiting)
+        }
+        outcome => outcome.map(|()| ended),
+    }
+}
+
+/// A step that ran out of time may have left `offline_mode` on. True if it was.
+pub(super) async fn end_offline_mode(open: &mut Open, around: &Around<'_>) -> Result<bool, ProbeError> {
+    if !around.is_replaced || open.product.is_mariadb() {
+        return Ok(false);
+    }
+    let rows = query(&mut open.connection, "SELECT @@GLOBAL.offline_mode", 1).await?;
+    let is_on = rows.first().is_some_and(|row| text(row, 0) == "1");
+    if is_on {
+        execute(&mut open.connection, "SET GLOBAL offline_mode = 0").await?;
+    }
+    Ok(is_on)
 }
 
 fn read_only(open: &Open) -> &'static str {
