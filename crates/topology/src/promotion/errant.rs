@@ -12,6 +12,8 @@ use crate::identity::Identity;
 pub struct Errant {
     /// Which, as the server's tools take them.
     pub text: String,
+    /// The same as a set; empty on `MariaDB`, whose sets say nothing of single transactions.
+    pub(super) set: GtidSet,
 }
 
 /// What `own` has executed, or has in its log, and `primary` has not. Asked of a server that gets nothing from the primary meanwhile.
@@ -66,7 +68,7 @@ fn find(own: &Standing, primary: &Standing, writer: Option<&Identity>) -> Option
                 }
             };
             let text: Vec<_> = rest.iter().map(one).collect();
-            (!rest.is_empty()).then(|| Errant { text: text.join(", ") })
+            (!rest.is_empty()).then(|| Errant { text: text.join(", "), set: GtidSet::default() })
         }
         _ => match (&*own.executed, &*primary.executed) {
             (GtidSet::MySql(own), GtidSet::MySql(known)) => {
@@ -74,9 +76,11 @@ fn find(own: &Standing, primary: &Standing, writer: Option<&Identity>) -> Option
                 if let Some(writer) = writer {
                     rest = rest.without_source(&writer.uuid);
                 }
-                (!rest.is_empty()).then(|| Errant { text: rest.to_string() })
+                (!rest.is_empty()).then(|| Errant { text: rest.to_string(), set: GtidSet::MySql(rest) })
             }
-            (own, known) => (!known.contains(own)).then(|| Errant { text: own.to_string() }),
+            (own, known) => {
+                (!known.contains(own)).then(|| Errant { text: own.to_string(), set: own.clone() })
+            }
         },
     }
 }

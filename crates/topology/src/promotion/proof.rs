@@ -12,15 +12,18 @@
 //! ago the primary was seen, and for another actor, too.
 
 mod kept;
+mod own;
 mod relayed;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::kept::Kept;
+use self::own::{Own, has_all};
 use self::relayed::Relayed;
+use super::errant::Errant;
 use super::relay::{Relay, identity_of};
-use super::standing::{AsSource, Guard, SemiSync, Server, Source};
+use super::standing::{AsSource, Guard, SemiSync, Server, Source, Standing};
 use super::tail::lost_tail;
 use crate::backend::BackendId;
 use crate::replication::Receiver;
@@ -72,6 +75,7 @@ pub struct Proof {
     /// The replicas that were seen not to acknowledge.
     silent: Vec<BackendId>,
     kept: Kept,
+    own: Own,
     relayed: Relayed,
     /// What relays call the primary.
     identity: Option<Arc<str>>,
@@ -102,6 +106,7 @@ impl Proof {
             self.numbers.retain(|(id, _)| *id != server.id);
             self.numbers.push((server.id, own.identity.number));
             self.kept.watch(standing, server, at);
+            self.own.watch(standing, server);
             let acknowledges = own.semi_sync.acknowledges && server.points_to(primary);
             let (list, other) = if acknowledges {
                 (&mut self.ackers, &mut self.silent)
@@ -167,6 +172,16 @@ impl Proof {
     /// Why the primary, which has started again, may not take writes: it lacks what it wrote before, and another server has it.
     pub fn lost_tail(&self) -> Option<&str> {
         self.lost.as_deref()
+    }
+
+    /// What this replica was seen to have of its own while the primary took writes.
+    pub(super) fn own_of(&self, server: &Server) -> Option<&Errant> {
+        self.own.of(server.id)
+    }
+
+    /// True if `one` has all that `other` has received, but for what that one has of its own.
+    pub(super) fn has_received(&self, one: &Standing, other: &Server) -> bool {
+        self.own.has_received(one, other)
     }
 
     /// One that has not been asked since may acknowledge, too.
@@ -342,7 +357,7 @@ pub(super) fn are_all_shut(
     Heir { from, to, old }: Heir<'_>,
     (servers, relays): (&[Server], &[Relay]),
 ) -> Result<(), String> {
-    let has = to.standing().map(|own| &own.received);
+    let heir = to.standing();
     for server in servers.iter().filter(|server| server.id != from.id) {
         let own = server.standing().ok_or_else(|| {
             format!(
@@ -357,7 +372,7 @@ pub(super) fn are_all_shut(
         {
             return Err(format!("{} follows {} again", server.name, from.name));
         }
-        if !has.is_some_and(|has| has.contains(&own.received)) {
+        if !heir.is_some_and(|heir| has_all(heir, own)) {
             return Err(format!("{} has received more than {}", server.name, to.name));
         }
     }

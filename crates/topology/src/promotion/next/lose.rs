@@ -30,7 +30,7 @@ pub(super) fn lose(plan: &mut Plan, servers: &[Server], now: Instant) -> Option<
     if !receiving.is_empty() {
         return Some(Next::Do(receiving));
     }
-    let choice = match choose(from, (servers, &plan.relays), &plan.wanted) {
+    let choice = match choose(from, (servers, &plan.relays), &plan.wanted, &plan.proof) {
         Ok(choice) => choice,
         // The first look of an actor that goes on may come before its connections.
         Err(_) if !all_answer(servers, from) && !plan.waits_too_long(Waiting::Closed, now) => {

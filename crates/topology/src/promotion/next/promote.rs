@@ -124,7 +124,7 @@ fn still_lost(
     let has_more = |server: &&Server| {
         server.points_to(from)
             && plan.fence.is_none()
-            && server.standing().is_some_and(|own| !standing.received.contains(&own.received))
+            && !plan.proof.has_received(standing, server)
     };
     let why = match servers.iter().find(has_more) {
         Some(other) => Some(format!("{} has received more than {}", other.name, aim.name)),
