@@ -1,10 +1,19 @@
 //! The old primary is back: what is done to it beside what is done to every server that does not take the role. Must not know how the role
 //! moves.
 
+use crate::facts::Flavor;
 use crate::promotion::errant::refused_as_it_is;
 use crate::promotion::plan::{Move, Plan};
-use crate::promotion::standing::Server;
+use crate::promotion::standing::{Server, Standing};
 use crate::promotion::step::Step;
+
+/// `MariaDB`: an event writes on a read-only server, too, if its definer may. A lost primary has not been told that they end, and
+/// another one runs them by now. MySQL keeps them from writing, and refuses to change them while it is read-only.
+pub(super) fn runs_events(plan: &Plan, from: &Server) -> bool {
+    let runs = |own: &Standing| own.flavor == Flavor::MariaDb && !own.events.enabled.is_empty();
+    let is_lost = matches!(plan.kind, Move::Failover | Move::Rejoin);
+    is_lost && !plan.leaves_out(from) && from.standing().is_some_and(runs)
+}
 
 /// The old primary follows the new one already: its channel has started by itself, before anybody has looked at what it has. It is looked
 /// at now. Where the new one gets something from others, that would be found, too.
@@ -73,5 +82,34 @@ mod tests {
         new.identity.uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562".into();
         servers[0].seen.as_mut().unwrap().identity.uuid = "5e11fa47-71ca-11e1-9e33-c80aa9429562".into();
         assert_eq!(first(&servers), (Next::Done, None));
+    }
+
+    #[test]
+    fn events_of_a_lost_primary_end_when_it_is_back() {
+        let (mut servers, now) = (servers(), Instant::now());
+        let change = |server: &mut Server, guard, events: &[&str]| {
+            let own = server.seen.as_mut().unwrap();
+            (own.flavor, own.guard) = (Flavor::MariaDb, guard);
+            own.events.enabled = events.iter().map(|event| Arc::from(*event)).collect();
+        };
+        let mut plan = rejoin(&servers);
+        change(&mut servers[0], Guard::Open, &["app.purge"]);
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::Close(BackendId(0))]));
+        change(&mut servers[0], Guard::Closed, &["app.purge"]);
+        let disable = Step::DisableEvents(BackendId(0));
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![disable.clone()]));
+        let mut cannot = plan.clone();
+        let ends = Next::Do(vec![Step::EndSessions(BackendId(0))]);
+        servers[0].seen.as_mut().unwrap().flavor = Flavor::MySql;
+        assert_eq!(next(&mut plan, &servers, now), ends, "none of them can write");
+        change(&mut servers[0], Guard::Closed, &[]);
+        assert_eq!(next(&mut plan, &servers, now), ends);
+        // One whose events cannot be disabled does not begin to follow, and the new primary goes on.
+        change(&mut servers[0], Guard::Closed, &["app.purge"]);
+        cannot.failed(&disable, "no right", now);
+        cannot.failed(&disable, "no right", now + cannot.limits.others);
+        assert_eq!(cannot.left_out[0], (BackendId(0), "disable events: no right".into()));
+        cannot.done(&Step::EndSessions(BackendId(0)), now);
+        assert_eq!(next(&mut cannot, &servers, now), Next::Done);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use super::back::runs_events;
 use super::relays::{cut, is_proved, stands, turn};
 use super::{Next, Waiting, find, undo};
 use crate::backend::BackendId;
@@ -78,6 +79,9 @@ fn shut(plan: &mut Plan, servers: &[Server], from: &Server) -> Option<Vec<Step>>
     let standing = from.standing()?;
     if standing.guard != Guard::Closed {
         return Some(vec![Step::Close(from.id)]);
+    }
+    if runs_events(plan, from) {
+        return Some(vec![Step::DisableEvents(from.id)]);
     }
     if !plan.cleared.contains(&from.id) {
         return Some(vec![Step::EndSessions(from.id)]);

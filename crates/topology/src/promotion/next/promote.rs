@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use delphinus_wire::gtid::GtidSet;
 
-use super::back::send_away;
+use super::back::{runs_events, send_away};
 use super::lose::{all_tell, receiving};
 use super::relays::{are_ready, drain, gets_it_by_relay, shut, stands, turn};
 use super::{Next, Waiting, find, undo};
@@ -148,6 +148,7 @@ fn shut_others(plan: &Plan, servers: &[Server], aim: &Server) -> Option<Vec<Step
             Guard::Open | Guard::Ajar if is_old || standing.guard == Guard::Open => {
                 Some(Step::Close(server.id))
             }
+            Guard::Closed if is_old && runs_events(plan, server) => Some(Step::DisableEvents(server.id)),
             Guard::Closed if is_old && !plan.cleared.contains(&server.id) => {
                 Some(Step::EndSessions(server.id))
             }
