@@ -5,7 +5,8 @@
 //! ever will be acknowledged is on one of them, unless the primary has fallen back to asynchronous replication. It falls back when
 //! a transaction has waited for its whole time-out, so that it has not as long as the last moment at which none can have been
 //! waiting is less than a time-out ago. A replica that has started again may have lost what it had acknowledged (`kept`): it does not
-//! count until it has it again.
+//! count until it has it again. The same holds for each replica after a primary that had fallen back: it waits again as soon as one of
+//! them is there.
 //!
 //! Relays that acknowledge are counted with the replicas. One that was cut is as one whose receiver is stopped, and stays so. Where relays
 //! alone acknowledge, and a primary waits for them without end, [`Proof::fence`] says how many have to be cut: that holds however long
@@ -122,6 +123,10 @@ impl Proof {
             }
         }
         let before = self.last.replace((at, now.clone()));
+        if !now.is_on || before.as_ref().is_some_and(|(_, before)| before.falls != now.falls) {
+            self.kept.doubt();
+            self.relayed.doubt();
+        }
         let waits = |source: &AsSource| {
             let has_clients = now.clients > 0 || source.timeout >= ENDLESS;
             now.is_on && has_clients && !now.gives_up_alone
@@ -297,7 +302,8 @@ pub fn prove(
     let anew = match names.as_slice() {
         [] => String::new(),
         names => format!(
-            "; {} started a short while ago and may have lost what it had received and not applied",
+            "; {} started a short while ago and may have lost what it had received and not applied, or was not seen to have all since \
+             the primary fell back to asynchronous replication",
             names.join(", ")
         ),
     };
