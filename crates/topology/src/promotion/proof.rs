@@ -108,7 +108,8 @@ impl Proof {
             self.numbers.push((server.id, own.identity.number));
             self.kept.watch(standing, server, at);
             self.own.watch(standing, server);
-            let acknowledges = own.semi_sync.acknowledges && server.points_to(primary);
+            let part = &own.semi_sync;
+            let acknowledges = (part.acknowledges || part.is_acknowledging) && server.points_to(primary);
             let (list, other) = if acknowledges {
                 (&mut self.ackers, &mut self.silent)
             } else {

@@ -124,6 +124,13 @@ mod tests {
         let acknowledges =
             |servers: &mut [Server]| servers[1].seen.as_mut().unwrap().semi_sync.acknowledges = true;
         assert_eq!(fence(watched(ENDLESS, acknowledges)), None);
+        let goes_on =
+            |servers: &mut [Server]| servers[1].seen.as_mut().unwrap().semi_sync.is_acknowledging = true;
+        assert_eq!(
+            fence(watched(ENDLESS, goes_on)),
+            None,
+            "it was told to stop, and does with its next connection"
+        );
         let away = |servers: &mut [Server]| servers[1].seen = Err("no answer".into());
         assert_eq!(fence(watched(ENDLESS, away)), Some(1), "it is known all the same");
         let stranger = |servers: &mut [Server]| {
