@@ -45,7 +45,7 @@ pub use again::{Runs, may_reopen};
 pub use candidate::{Choice, choose, choose_next, unfit};
 pub use check::{Check, Verdict as CheckVerdict, checks};
 pub use detect::{Alert, Detection, Loss};
-pub use errant::{Errant, errant, refused};
+pub use errant::{Errant, errant, refused, refused_as_it_is};
 pub use journal::BadJournal;
 pub use known::Known;
 pub use next::{Next, Waiting, next};

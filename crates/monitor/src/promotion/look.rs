@@ -253,6 +253,7 @@ fn semi_sync(variables: &[Row], status: &[Row]) -> SemiSync {
         source: would_wait.filter(|_| enabled == "ON"),
         would_wait,
         acknowledges: find(variables, ["_replica_enabled", "_slave_enabled"]) == "ON",
+        is_acknowledging: find(status, ["sync_replica_status", "sync_slave_status"]) == "ON",
         clients: number(of_status("clients")) as u32,
         is_on: of_status("status") == "ON",
         falls: number(of_status("no_times")),
@@ -385,6 +386,21 @@ pub(super) mod tests {
     pub(in super::super) fn standing(flavor: Flavor) -> Standing {
         let row: Row = vec![None; 12];
         super::standing(&row, Product { flavor, version: 100_000 }).unwrap()
+    }
+
+    #[test]
+    fn a_replica_whose_variable_is_off_acknowledges_until_its_receiver_starts_again() {
+        let rows = |rows: &[[&str; 2]]| -> Vec<Row> {
+            rows.iter().map(|row| row.iter().map(|field| Some(field.as_bytes().to_vec())).collect()).collect()
+        };
+        for word in ["replica", "slave"] {
+            let (variable, status) =
+                (format!("rpl_semi_sync_{word}_enabled"), format!("Rpl_semi_sync_{word}_status"));
+            let variables = rows(&[[variable.as_str(), "OFF"]]);
+            let own = semi_sync(&variables, &rows(&[[status.as_str(), "ON"]]));
+            assert!(!own.acknowledges && own.is_acknowledging && !own.is_on);
+            assert!(!semi_sync(&variables, &rows(&[[status.as_str(), "OFF"]])).is_acknowledging);
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! primary only what was received is left: whoever has most comes first.
 
 use super::errant::errant_of_replica;
-use super::plan::Wanted;
+use super::plan::{OnLoss, Wanted};
+use super::proof::Proof;
 use super::relay::Relay;
 use super::standing::{Guard, Server, Source, Standing};
 use crate::backend::BackendId;
@@ -104,6 +105,7 @@ pub fn choose(
     from: &Server,
     (servers, relays): (&[Server], &[Relay]),
     wanted: &Wanted,
+    proof: &Proof,
 ) -> Result<Choice, String> {
     let asked: Vec<_> = servers.iter().filter(|server| server.id != from.id && server.seen.is_ok()).collect();
     let mut reasons = Vec::new();
@@ -116,13 +118,14 @@ pub fn choose(
             Some("the operator has chosen another one".to_owned())
         } else {
             unfit_for_lost(server, standing, from, (servers, relays))
+                .or_else(|| refused_for_its_own(server, wanted, proof))
         };
         match refused {
             None => able.push((server, standing)),
             Some(why) => reasons.push(format!("{}: {why}", server.name)),
         }
     }
-    let has_all = |one: &Standing| able.iter().all(|(_, other)| one.received.contains(&other.received));
+    let has_all = |one: &Standing| able.iter().all(|(other, _)| proof.has_received(one, other));
     let rank = |server: &Server| wanted.prefer.iter().position(|id| *id == server.id).unwrap_or(usize::MAX);
     let best = able.iter().filter(|(_, standing)| has_all(standing)).min_by_key(|(server, standing)| {
         let is_applied = standing.executed.contains(&standing.received);
@@ -134,11 +137,21 @@ pub fn choose(
             Some(_) => "each replica has received transactions that another one lacks".to_owned(),
         });
     };
-    let ahead = asked
-        .iter()
-        .find(|other| other.standing().is_some_and(|other| !standing.received.contains(&other.received)));
+    let ahead = asked.iter().find(|other| !proof.has_received(standing, other));
     let lost = ahead.map(|other| format!("{} has received more than {}", other.name, best.name));
-    Ok(Choice { to: best.id, lost })
+    let spread = || Some(format!("{} gives to all others {}", best.name, own_text(best, proof)?));
+    Ok(Choice { to: best.id, lost: lost.or_else(spread) })
+}
+
+/// What a replica wrote itself would go to all others. Only an operator's own word does that.
+fn refused_for_its_own(server: &Server, wanted: &Wanted, proof: &Proof) -> Option<String> {
+    let is_wanted = wanted.to == Some(server.id) && wanted.on_loss == OnLoss::Proceed;
+    let own = own_text(server, proof).filter(|_| !is_wanted)?;
+    Some(format!("it has {own}"))
+}
+
+fn own_text(server: &Server, proof: &Proof) -> Option<String> {
+    Some(format!("transactions of its own: {}", proof.own_of(server)?.text))
 }
 
 fn unfit_for_lost(

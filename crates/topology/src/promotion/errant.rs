@@ -2,7 +2,7 @@
 
 use delphinus_wire::gtid::{GtidSet, GtidState};
 
-use super::standing::Standing;
+use super::standing::{Server, Standing};
 use super::tail::lacks;
 use crate::facts::Flavor;
 use crate::identity::Identity;
@@ -12,6 +12,8 @@ use crate::identity::Identity;
 pub struct Errant {
     /// Which, as the server's tools take them.
     pub text: String,
+    /// The same as a set; empty on `MariaDB`, whose sets say nothing of single transactions.
+    pub(super) set: GtidSet,
 }
 
 /// What `own` has executed, or has in its log, and `primary` has not. Asked of a server that gets nothing from the primary meanwhile.
@@ -37,7 +39,24 @@ pub(super) fn whole_history(own: &Standing, primary: &Standing) -> Option<String
 
 /// Why `own` must not follow `primary` by itself. `by_relays`: relays acknowledge in the place of replicas.
 pub fn refused(own: &Standing, primary: &Standing, by_relays: bool) -> Option<String> {
-    if let Some(found) = errant(own, primary) {
+    refused_for(errant(own, primary), (own, primary), by_relays)
+}
+
+/// The same of a server that may follow `primary` already, which writes: its channel may have started by itself.
+pub fn refused_as_it_is(server: &Server, primary: &Server, by_relays: bool) -> Option<String> {
+    let (own, known) = server.standing().zip(primary.standing())?;
+    if !server.points_to(primary) {
+        return refused(own, known, by_relays);
+    }
+    refused_for(errant_of_replica(own, known), (own, known), by_relays)
+}
+
+fn refused_for(
+    found: Option<Errant>,
+    (own, primary): (&Standing, &Standing),
+    by_relays: bool,
+) -> Option<String> {
+    if let Some(found) = found {
         return Some(format!("it has transactions of its own: {}", found.text));
     }
     let lost = lacks(own, primary).filter(|_| !takes_its_own(own, primary, by_relays))?;
@@ -66,7 +85,7 @@ fn find(own: &Standing, primary: &Standing, writer: Option<&Identity>) -> Option
                 }
             };
             let text: Vec<_> = rest.iter().map(one).collect();
-            (!rest.is_empty()).then(|| Errant { text: text.join(", ") })
+            (!rest.is_empty()).then(|| Errant { text: text.join(", "), set: GtidSet::default() })
         }
         _ => match (&*own.executed, &*primary.executed) {
             (GtidSet::MySql(own), GtidSet::MySql(known)) => {
@@ -74,9 +93,11 @@ fn find(own: &Standing, primary: &Standing, writer: Option<&Identity>) -> Option
                 if let Some(writer) = writer {
                     rest = rest.without_source(&writer.uuid);
                 }
-                (!rest.is_empty()).then(|| Errant { text: rest.to_string() })
+                (!rest.is_empty()).then(|| Errant { text: rest.to_string(), set: GtidSet::MySql(rest) })
             }
-            (own, known) => (!known.contains(own)).then(|| Errant { text: own.to_string() }),
+            (own, known) => {
+                (!known.contains(own)).then(|| Errant { text: own.to_string(), set: own.clone() })
+            }
         },
     }
 }

@@ -7,8 +7,10 @@
 //! | `lose` | of a lost primary nothing more is taken, and a candidate is chosen |
 //! | `relays` | relays that acknowledge are cut off, drained, and turned to the new primary |
 //! | `promote` | whoever has the role in the end catches up, gets its replicas, and opens |
+//! | `back` | the old primary is looked at where it is back |
 //! | `elect` | a group does that by itself |
 
+mod back;
 mod elect;
 mod give_up;
 mod lose;

@@ -48,6 +48,10 @@ impl Plan {
             Step::Cut(relay) => self.not_cut.push((*relay, why.into())),
             // Whether enough of them acknowledge is looked at before a server is opened.
             Step::Turn { relay, .. } => self.relays_left_out.push(*relay),
+            // A lost primary that runs its events does not begin to follow: they would write there.
+            Step::DisableEvents(on) if matches!(self.kind, Move::Failover | Move::Rejoin) => {
+                self.left_out.push((*on, text));
+            }
             Step::Attach { on, .. } | Step::StartReplica(on) if !self.needs(*on) => {
                 self.left_out.push((*on, text));
             }

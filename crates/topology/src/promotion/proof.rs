@@ -5,22 +5,26 @@
 //! ever will be acknowledged is on one of them, unless the primary has fallen back to asynchronous replication. It falls back when
 //! a transaction has waited for its whole time-out, so that it has not as long as the last moment at which none can have been
 //! waiting is less than a time-out ago. A replica that has started again may have lost what it had acknowledged (`kept`): it does not
-//! count until it has it again.
+//! count until it has it again. The same holds for each replica after a primary that had fallen back: it waits again as soon as one of
+//! them is there.
 //!
 //! Relays that acknowledge are counted with the replicas. One that was cut is as one whose receiver is stopped, and stays so. Where relays
 //! alone acknowledge, and a primary waits for them without end, [`Proof::fence`] says how many have to be cut: that holds however long
 //! ago the primary was seen, and for another actor, too.
 
 mod kept;
+mod own;
 mod relayed;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::kept::Kept;
+use self::own::{Own, has_all};
 use self::relayed::Relayed;
+use super::errant::Errant;
 use super::relay::{Relay, identity_of};
-use super::standing::{AsSource, Guard, SemiSync, Server, Source};
+use super::standing::{AsSource, Guard, SemiSync, Server, Source, Standing};
 use super::tail::lost_tail;
 use crate::backend::BackendId;
 use crate::replication::Receiver;
@@ -72,6 +76,7 @@ pub struct Proof {
     /// The replicas that were seen not to acknowledge.
     silent: Vec<BackendId>,
     kept: Kept,
+    own: Own,
     relayed: Relayed,
     /// What relays call the primary.
     identity: Option<Arc<str>>,
@@ -102,7 +107,9 @@ impl Proof {
             self.numbers.retain(|(id, _)| *id != server.id);
             self.numbers.push((server.id, own.identity.number));
             self.kept.watch(standing, server, at);
-            let acknowledges = own.semi_sync.acknowledges && server.points_to(primary);
+            self.own.watch(standing, server);
+            let part = &own.semi_sync;
+            let acknowledges = (part.acknowledges || part.is_acknowledging) && server.points_to(primary);
             let (list, other) = if acknowledges {
                 (&mut self.ackers, &mut self.silent)
             } else {
@@ -117,6 +124,10 @@ impl Proof {
             }
         }
         let before = self.last.replace((at, now.clone()));
+        if !now.is_on || before.as_ref().is_some_and(|(_, before)| before.falls != now.falls) {
+            self.kept.doubt();
+            self.relayed.doubt();
+        }
         let waits = |source: &AsSource| {
             let has_clients = now.clients > 0 || source.timeout >= ENDLESS;
             now.is_on && has_clients && !now.gives_up_alone
@@ -167,6 +178,16 @@ impl Proof {
     /// Why the primary, which has started again, may not take writes: it lacks what it wrote before, and another server has it.
     pub fn lost_tail(&self) -> Option<&str> {
         self.lost.as_deref()
+    }
+
+    /// What this replica was seen to have of its own while the primary took writes.
+    pub(super) fn own_of(&self, server: &Server) -> Option<&Errant> {
+        self.own.of(server.id)
+    }
+
+    /// True if `one` has all that `other` has received, but for what that one has of its own.
+    pub(super) fn has_received(&self, one: &Standing, other: &Server) -> bool {
+        self.own.has_received(one, other)
     }
 
     /// One that has not been asked since may acknowledge, too.
@@ -282,7 +303,8 @@ pub fn prove(
     let anew = match names.as_slice() {
         [] => String::new(),
         names => format!(
-            "; {} started a short while ago and may have lost what it had received and not applied",
+            "; {} started a short while ago and may have lost what it had received and not applied, or was not seen to have all since \
+             the primary fell back to asynchronous replication",
             names.join(", ")
         ),
     };
@@ -342,7 +364,7 @@ pub(super) fn are_all_shut(
     Heir { from, to, old }: Heir<'_>,
     (servers, relays): (&[Server], &[Relay]),
 ) -> Result<(), String> {
-    let has = to.standing().map(|own| &own.received);
+    let heir = to.standing();
     for server in servers.iter().filter(|server| server.id != from.id) {
         let own = server.standing().ok_or_else(|| {
             format!(
@@ -357,7 +379,7 @@ pub(super) fn are_all_shut(
         {
             return Err(format!("{} follows {} again", server.name, from.name));
         }
-        if !has.is_some_and(|has| has.contains(&own.received)) {
+        if !heir.is_some_and(|heir| has_all(heir, own)) {
             return Err(format!("{} has received more than {}", server.name, to.name));
         }
     }

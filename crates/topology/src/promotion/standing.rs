@@ -168,6 +168,8 @@ pub struct SemiSync {
     pub would_wait: Option<AsSource>,
     /// It acknowledges as a replica.
     pub acknowledges: bool,
+    /// Its receiver acknowledges by now. What is told to a replica begins with the receiver's next connection.
+    pub is_acknowledging: bool,
     /// Replicas that acknowledge to it by now.
     pub clients: u32,
     /// It waits for acknowledgements at this moment, and has not fallen back.

@@ -106,6 +106,7 @@ impl Server {
                 source: self.waits,
                 would_wait: self.would_wait,
                 acknowledges: self.acknowledges,
+                is_acknowledging: self.acknowledges && fetches,
                 clients,
                 is_on: self.waits.is_some() && self.is_on,
                 falls: self.falls,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, Server, Standing, Wanted, may_reopen, refused,
+    Detection, Limits, Loss, Move, OnLoss, Plan, Relay, Server, Wanted, may_reopen, refused_as_it_is,
 };
 use tracing::{error, info, warn};
 
@@ -247,29 +247,23 @@ impl Driver {
     /// refused once, and again when it has something else.
     fn due_to_rejoin(&self, primary: &Server, servers: &[Server]) -> Option<Due> {
         self.parts.leave.permit().ok()?;
-        let own = primary.standing()?;
         let old = self.replaced.iter().filter(|id| **id != primary.id);
         old.filter_map(|id| servers.iter().find(|server| server.id == *id)).find_map(|old| {
             let is_back = |server: &&Server| {
-                let Some(standing) = server.standing() else { return false };
-                let is_due = server.id == old.id || server.points_to(old);
-                let found = self.refusal(standing, own);
+                let found = self.refusal(server, primary);
                 let is_refused = |(id, text): &(BackendId, Arc<str>)| {
                     *id == server.id && found.as_ref() == Some(text) && !server.is_open()
                 };
-                is_due
-                    && server.follows_plainly()
-                    && !server.points_to(primary)
-                    && !self.refused.iter().any(is_refused)
+                comes_back(server, old, primary) && !self.refused.iter().any(is_refused)
             };
             servers.iter().find(is_back).map(|_| Due::Rejoin { from: old.id, to: primary.id })
         })
     }
 
     /// Why a server must not follow the primary.
-    fn refusal(&self, own: &Standing, primary: &Standing) -> Option<Arc<str>> {
+    fn refusal(&self, server: &Server, primary: &Server) -> Option<Arc<str>> {
         let by_relays = self.parts.settings.borrow().as_ref().is_some_and(|set| !set.relays.is_empty());
-        refused(own, primary, by_relays).map(Arc::from)
+        refused_as_it_is(server, primary, by_relays).map(Arc::from)
     }
 
     /// Does what the proxy does without an operator's word.
@@ -340,20 +334,24 @@ impl Driver {
     async fn note_refused(&mut self, from: BackendId, to: BackendId) {
         let servers = self.look().await;
         let (Ok(old), Ok(primary)) = (find(&servers, from), find(&servers, to)) else { return };
-        let Some(own) = primary.standing() else { return };
         for server in &servers {
-            let Some(why) = server.standing().and_then(|standing| self.refusal(standing, own)) else {
-                continue;
-            };
+            let Some(why) = self.refusal(server, primary) else { continue };
             if (server.id == from || server.points_to(old)) && !server.points_to(primary) {
                 self.refused.retain(|(id, _)| *id != server.id);
                 self.refused.push((server.id, why));
             }
         }
-        if old.points_to(primary) {
+        if primary.seen.is_ok() && old.points_to(primary) && self.refusal(old, primary).is_none() {
             self.agree_on_return(from).await;
         }
     }
+}
+
+/// True if `server`, which is `old` or looks for it, answers again. `old` is looked at also where it follows the new primary by itself:
+/// until then it counts as replaced, and may have something of its own.
+fn comes_back(server: &Server, old: &Server, primary: &Server) -> bool {
+    let is_due = server.id == old.id || server.points_to(old) && !server.points_to(primary);
+    server.seen.is_ok() && is_due && server.follows_plainly()
 }
 
 /// What the proxy does without an operator's word.
@@ -374,4 +372,43 @@ pub(in super::super) enum Due {
         /// The new one.
         to: BackendId,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_topology::promotion::Source;
+    use delphinus_topology::{Flavor, Identity, Receiver};
+
+    use super::super::super::look::tests::standing;
+    use super::*;
+
+    fn server(number: u16, follows: &str) -> Server {
+        let name: Arc<str> = format!("db{number}").into();
+        let source = Source {
+            channel: "".into(),
+            host: follows.into(),
+            port: 3306,
+            identity: Identity::default(),
+            receiver: Receiver::Stopped("".into()),
+            misses_it: false,
+            applier_stopped: None,
+            delay: Duration::ZERO,
+            is_filtered: false,
+            by_gtid: true,
+            lag: None,
+        };
+        let mut own = standing(Flavor::MySql);
+        own.sources = (!follows.is_empty()).then_some(source).into_iter().collect();
+        Server { id: BackendId(number), name: name.clone(), host: name, port: 3306, seen: Ok(own) }
+    }
+
+    #[test]
+    fn an_old_primary_is_looked_at_whomever_it_follows() {
+        let (old, primary) = (server(0, ""), server(1, ""));
+        let is_due = |server: &Server| comes_back(server, &old, &primary);
+        assert!(is_due(&old) && is_due(&server(0, "db1")));
+        assert!(is_due(&server(2, "db0")), "a replica that looks for it");
+        assert!(!is_due(&server(2, "db1")) && !is_due(&server(2, "")));
+        assert!(!is_due(&Server { seen: Err("no answer".into()), ..server(0, "") }));
+    }
 }

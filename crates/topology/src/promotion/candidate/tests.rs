@@ -105,7 +105,8 @@ fn of_a_lost_primary_whoever_has_received_most_comes_first() {
     let lost = |servers: &mut Vec<Server>| servers[0].seen = Err("gone".into());
     let mut servers = vec![server(0, 9, 9), server(1, 5, 8), server(2, 6, 7), server(3, 8, 8)];
     lost(&mut servers);
-    let choose = |servers: &[Server], wanted: &Wanted| choose(&servers[0], (servers, &[]), wanted);
+    let choose =
+        |servers: &[Server], wanted: &Wanted| choose(&servers[0], (servers, &[]), wanted, &Proof::default());
     let wanted = Wanted::default();
     // Two have all: the one that has applied it.
     assert_eq!(choose(&servers, &wanted), Ok(Choice { to: BackendId(3), lost: None }));
@@ -120,6 +121,35 @@ fn of_a_lost_primary_whoever_has_received_most_comes_first() {
         one.received = Arc::new(GtidSet::parse(&format!("{A}:1-7:20")).unwrap());
     });
     assert!(choose(&servers, &wanted).unwrap_err().contains("that another one lacks"));
+}
+
+#[test]
+fn one_that_has_transactions_of_its_own_is_taken_only_by_an_operators_word() {
+    const OWN: &str = "4e11fa47-71ca-11e1-9e33-c80aa9429562:1";
+    let mut servers = vec![server(0, 9, 9), server(1, 9, 9), server(2, 8, 8)];
+    change(&mut servers[2], |one| {
+        Arc::make_mut(&mut one.executed).merge(&GtidSet::parse(OWN).unwrap());
+        one.received = one.executed.clone();
+    });
+    let mut proof = Proof::default();
+    let now = std::time::Instant::now();
+    (0..2).for_each(|_| proof.watch(&servers[0], (&servers, &[]), now));
+    servers[0].seen = Err("gone".into());
+    let choose = |servers: &[Server], wanted: &Wanted| choose(&servers[0], (servers, &[]), wanted, &proof);
+    // It lags, and neither of the two would have all.
+    assert_eq!(choose(&servers, &Wanted::default()), Ok(Choice { to: BackendId(1), lost: None }));
+    change(&mut servers[1], |one| one.received = server(1, 7, 7).standing().unwrap().received.clone());
+    let told = choose(&servers, &Wanted::default()).unwrap().lost.unwrap();
+    assert!(told.contains("db2 has received more than db1"), "{told}");
+    // It would be the only one that has all.
+    change(&mut servers[1], |one| one.received = server(1, 8, 8).standing().unwrap().received.clone());
+    assert_eq!(choose(&servers, &Wanted::default()), Ok(Choice { to: BackendId(1), lost: None }));
+    let mut named = Wanted { to: Some(BackendId(2)), ..Wanted::default() };
+    let refused = choose(&servers, &named).unwrap_err();
+    assert!(refused.contains(&format!("db2: it has transactions of its own: {OWN}")), "{refused}");
+    named.on_loss = OnLoss::Proceed;
+    let choice = choose(&servers, &named).unwrap();
+    assert!(choice.to == BackendId(2) && choice.lost.unwrap().contains(OWN));
 }
 
 #[test]

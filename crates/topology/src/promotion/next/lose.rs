@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use super::back::runs_events;
 use super::relays::{cut, is_proved, stands, turn};
 use super::{Next, Waiting, find, undo};
 use crate::backend::BackendId;
@@ -30,7 +31,7 @@ pub(super) fn lose(plan: &mut Plan, servers: &[Server], now: Instant) -> Option<
     if !receiving.is_empty() {
         return Some(Next::Do(receiving));
     }
-    let choice = match choose(from, (servers, &plan.relays), &plan.wanted) {
+    let choice = match choose(from, (servers, &plan.relays), &plan.wanted, &plan.proof) {
         Ok(choice) => choice,
         // The first look of an actor that goes on may come before its connections.
         Err(_) if !all_answer(servers, from) && !plan.waits_too_long(Waiting::Closed, now) => {
@@ -78,6 +79,9 @@ fn shut(plan: &mut Plan, servers: &[Server], from: &Server) -> Option<Vec<Step>>
     let standing = from.standing()?;
     if standing.guard != Guard::Closed {
         return Some(vec![Step::Close(from.id)]);
+    }
+    if runs_events(plan, from) {
+        return Some(vec![Step::DisableEvents(from.id)]);
     }
     if !plan.cleared.contains(&from.id) {
         return Some(vec![Step::EndSessions(from.id)]);

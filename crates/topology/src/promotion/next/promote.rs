@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use delphinus_wire::gtid::GtidSet;
 
+use super::back::{runs_events, send_away};
 use super::lose::{all_tell, receiving};
 use super::relays::{are_ready, drain, gets_it_by_relay, shut, stands, turn};
 use super::{Next, Waiting, find, undo};
@@ -122,9 +123,7 @@ fn still_lost(
         return None;
     }
     let has_more = |server: &&Server| {
-        server.points_to(from)
-            && plan.fence.is_none()
-            && server.standing().is_some_and(|own| !standing.received.contains(&own.received))
+        server.points_to(from) && plan.fence.is_none() && !plan.proof.has_received(standing, server)
     };
     let why = match servers.iter().find(has_more) {
         Some(other) => Some(format!("{} has received more than {}", other.name, aim.name)),
@@ -149,6 +148,7 @@ fn shut_others(plan: &Plan, servers: &[Server], aim: &Server) -> Option<Vec<Step
             Guard::Open | Guard::Ajar if is_old || standing.guard == Guard::Open => {
                 Some(Step::Close(server.id))
             }
+            Guard::Closed if is_old && runs_events(plan, server) => Some(Step::DisableEvents(server.id)),
             Guard::Closed if is_old && !plan.cleared.contains(&server.id) => {
                 Some(Step::EndSessions(server.id))
             }
@@ -307,7 +307,10 @@ fn attach(
         if is_first || plan.leaves_out(server) || !moves_along(plan, servers, server) {
             continue;
         }
-        let Some(step) = follow(server, aim) else { continue };
+        let Some(step) = follow(server, aim) else {
+            steps.extend(send_away(plan, server, aim));
+            continue;
+        };
         if !server.follows_plainly() {
             plan.leave_out(server, "it follows several sources, or by a channel with a name");
             continue;

@@ -32,7 +32,7 @@ struct Run {
 
 #[derive(Debug, Clone)]
 enum Trust {
-    /// It has just started. The primary may have been asked before that.
+    /// It has just started, or the primary has fallen back. The primary may have been asked before that.
     Unknown,
     /// It has to receive these first: the primary had executed them after the replica had started.
     Lacks(Arc<GtidSet>),
@@ -69,6 +69,11 @@ impl Kept {
             run.trust = Trust::Whole;
         }
         (run.at, run.uptime) = (at, own.uptime);
+    }
+
+    /// The primary has acknowledged without waiting: each replica has to receive all that the primary has executed by the next look.
+    pub(super) fn doubt(&mut self) {
+        self.runs.iter_mut().for_each(|run| run.trust = Trust::Unknown);
     }
 
     /// Takes in what a replica has got since its primary was asked last.

@@ -21,6 +21,8 @@ struct Known {
     had: Arc<GtidSet>,
     /// It has to have these first; `None`: it has.
     lacks: Option<Arc<GtidSet>>,
+    /// What it has to have is known with the next look at the primary.
+    is_doubted: bool,
 }
 
 impl Relayed {
@@ -30,11 +32,11 @@ impl Relayed {
             let Some(own) = relay.standing() else { continue };
             let place = self.known.iter().position(|known| known.id == relay.id).unwrap_or_else(|| {
                 let lacks = Some(primary.executed.clone());
-                self.known.push(Known { id: relay.id, had: own.has.clone(), lacks });
+                self.known.push(Known { id: relay.id, had: own.has.clone(), lacks, is_doubted: false });
                 self.known.len() - 1
             });
             let known = &mut self.known[place];
-            if !own.has.contains(&known.had) {
+            if std::mem::take(&mut known.is_doubted) || !own.has.contains(&known.had) {
                 known.lacks = Some(primary.executed.clone());
             }
             if known.lacks.as_ref().is_some_and(|lacks| own.has.contains(lacks)) {
@@ -42,6 +44,11 @@ impl Relayed {
             }
             known.had = own.has.clone();
         }
+    }
+
+    /// The primary has acknowledged without waiting: each relay has to have all that the primary has executed by the next look.
+    pub(super) fn doubt(&mut self) {
+        self.known.iter_mut().for_each(|known| known.is_doubted = true);
     }
 
     /// Takes in what relays have got since the primary was asked last.
@@ -64,9 +71,9 @@ impl Relayed {
     /// True if it has lost nothing since it was seen to have everything.
     pub(super) fn is_whole(&self, relay: &Relay) -> bool {
         let known = self.known.iter().find(|known| known.id == relay.id);
-        known
-            .zip(relay.standing())
-            .is_some_and(|(known, own)| known.lacks.is_none() && own.has.contains(&known.had))
+        known.zip(relay.standing()).is_some_and(|(known, own)| {
+            !known.is_doubted && known.lacks.is_none() && own.has.contains(&known.had)
+        })
     }
 }
 
@@ -76,8 +83,9 @@ mod tests {
 
     use super::*;
     use crate::promotion::candidate::tests::{relay, server};
-    use crate::promotion::proof::{ENDLESS, Proof};
+    use crate::promotion::proof::{ENDLESS, Proof, prove};
     use crate::promotion::standing::{AsSource, Server};
+    use crate::replication::Receiver;
 
     #[test]
     fn a_relay_that_has_lost_what_it_acknowledged_does_not_count() {
@@ -116,12 +124,58 @@ mod tests {
         let acknowledges =
             |servers: &mut [Server]| servers[1].seen.as_mut().unwrap().semi_sync.acknowledges = true;
         assert_eq!(fence(watched(ENDLESS, acknowledges)), None);
+        let goes_on =
+            |servers: &mut [Server]| servers[1].seen.as_mut().unwrap().semi_sync.is_acknowledging = true;
+        assert_eq!(
+            fence(watched(ENDLESS, goes_on)),
+            None,
+            "it was told to stop, and does with its next connection"
+        );
         let away = |servers: &mut [Server]| servers[1].seen = Err("no answer".into());
         assert_eq!(fence(watched(ENDLESS, away)), Some(1), "it is known all the same");
         let stranger = |servers: &mut [Server]| {
             servers[0].seen.as_mut().unwrap().followers = Some([2, 3, 999].into());
         };
         assert_eq!(fence(watched(ENDLESS, stranger)), None, "it may acknowledge, too");
+    }
+
+    /// It has turned back to waiting as soon as one replica was there: others may lack what it acknowledged meanwhile.
+    #[test]
+    fn a_fall_back_counts_until_everything_is_there() {
+        let (mut proof, mut servers) = watched(Duration::from_mins(1), |servers| {
+            servers[1].seen.as_mut().unwrap().semi_sync.acknowledges = true;
+        });
+        servers[1].seen.as_mut().unwrap().semi_sync.acknowledges = true;
+        let now = Instant::now();
+        let proves = |proof: &Proof, of_server: u64, of_relay: u64| {
+            let mut stopped = server(1, of_server, of_server);
+            stopped.seen.as_mut().unwrap().sources[0].receiver = Receiver::Stopped("".into());
+            let mut cut = relay(of_relay);
+            cut.seen.as_mut().unwrap().is_cut = true;
+            prove(proof, &server(0, 5, 5), (&[server(0, 5, 5), stopped], &[cut]), now).is_ok()
+        };
+        assert!(proves(&proof, 5, 5));
+        let look = |proof: &mut Proof, servers: &[Server], of_relay| {
+            proof.watch(&servers[0], (servers, &[relay(of_relay)]), Instant::now());
+        };
+        // It fell back between two looks, and waits again.
+        servers[0].seen.as_mut().unwrap().semi_sync.falls = 1;
+        servers[0].seen.as_mut().unwrap().executed = server(0, 8, 8).standing().unwrap().executed.clone();
+        look(&mut proof, &servers, 5);
+        assert!(proof.calm.is_some() && !proves(&proof, 5, 5));
+        look(&mut proof, &servers, 8);
+        assert!(!proves(&proof, 5, 8), "the replica lacks what was acknowledged without it");
+        servers[1].seen = server(1, 8, 8).seen;
+        servers[1].seen.as_mut().unwrap().semi_sync.acknowledges = true;
+        look(&mut proof, &servers, 8);
+        assert!(proves(&proof, 8, 8));
+        // It is seen to have fallen back.
+        servers[0].seen.as_mut().unwrap().semi_sync.is_on = false;
+        look(&mut proof, &servers, 8);
+        servers[0].seen.as_mut().unwrap().semi_sync.is_on = true;
+        assert!(proof.calm.is_none() && proof.relayed.has_lost(&relay(8)));
+        look(&mut proof, &servers, 8);
+        assert!(proves(&proof, 8, 8));
     }
 
     /// Its operators' side could not be reached since the proxy's start, and it has acknowledged all the while.
