@@ -38,7 +38,7 @@ use crate::origin::Origin;
 use doubts::Doubts;
 pub use feed::{Feed, Noted, Untold};
 
-/// So many cells for all tables of all clusters: 256 KiB.
+/// So many cells for all tables of a cluster: 256 KiB.
 const CELLS: usize = 16_384;
 
 /// A write's GTIDs of more parts than this are not kept: only its backend is known to have it.

@@ -205,6 +205,9 @@ pub struct Connection {
     /// Code in the database may have set user variables on it that no server told of: it starts over before another
     /// session gets it.
     pub may_hide_user_vars: bool,
+    /// Something may have been committed on it by a statement that has ended without an OK packet: the next one has its GTIDs, whichever
+    /// statement that ends.
+    pub tells_late: bool,
     /// Whether the server knows of the transactions on it.
     pub transactions: Transactions,
     /// The server may list warnings or an error of a statement that ran on it. MariaDB goes on doing so after statements

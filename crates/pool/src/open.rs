@@ -96,6 +96,7 @@ pub(crate) async fn open(
         temporary_tables_made: 0,
         sql: SqlStatements::default(),
         may_hide_user_vars: false,
+        tells_late: false,
         transactions: Transactions::Known,
         lists_warnings: false,
         identity: identity.clone(),

@@ -33,8 +33,10 @@ impl Settling<'_> {
         let Ran { statement, response, .. } = ran;
         self.held.last_backend = Some(checkout.backend());
         self.costs.answered(&mut checkout, response);
-        let done = Done { backend: checkout.backend(), statement, response };
-        self.causality.follow(done, self.consistency, &self.held.source.outlook);
+        let is_late = checkout.connection().tells_late;
+        let done = Done { backend: checkout.backend(), statement, response, is_late };
+        let tells_late = self.causality.follow(done, self.consistency, &self.held.source.outlook);
+        checkout.connection().tells_late = tells_late;
         if let Some(status) = response.status {
             self.state.status = status.of_session();
         }

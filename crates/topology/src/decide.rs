@@ -30,7 +30,7 @@ use crate::health::Health;
 use crate::identity::Identity;
 use crate::observation::{Answer, Observation, ProbeOutcome};
 use crate::rest;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Succession};
 
 pub use discovery::Discovery;
 pub(crate) use life::Tally;
@@ -252,7 +252,7 @@ pub fn decide(
         }
         let observation = impostor.as_ref().unwrap_or(observation);
         let position = backend.position.clone();
-        has_changed |= take_in(backend, observation, settings, &mut events);
+        has_changed |= take_in((backend, &mut next.succession), observation, settings, &mut events);
         has_moved |= !is_same(position.as_ref(), backend.position.as_ref());
         if let Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } = observation {
             has_moved |= rest::feel(&mut next, *backend, answer);
@@ -294,7 +294,7 @@ fn is_same<T: PartialEq>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
 
 /// One observation of one backend; true if there is news in it.
 fn take_in(
-    backend: &mut Backend,
+    (backend, succession): (&mut Backend, &mut Succession),
     observation: &Observation,
     settings: &Settings,
     events: &mut Vec<Event>,
@@ -304,8 +304,18 @@ fn take_in(
         Observation::Released { .. } => return release(backend, events),
         _ => {}
     }
+    let before = backend.identity.clone();
     let is_news = learn(backend, observation, settings, events);
+    if backend.role == Role::Primary && is_another(before.as_deref(), backend.identity.as_deref()) {
+        // A virtual IP leads to another server, which need not have all that this one had acknowledged.
+        succession.end();
+    }
     backend.tally.weigh(observation, settings) || is_news
+}
+
+/// True if both are told, and are not of the same server.
+fn is_another(before: Option<&Identity>, now: Option<&Identity>) -> bool {
+    before.zip(now).is_some_and(|(before, now)| !before.is_same(now))
 }
 
 /// Does what an operator wants; true if that is news. Who wants the same again does not start it over.

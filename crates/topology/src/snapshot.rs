@@ -25,7 +25,7 @@ pub struct Member {
 /// Which time in the role of the primary it is: a server that has had it before, and has it again, may have lost something meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Succession {
-    /// Grows by one each time a backend gets the role.
+    /// Grows by one each time a server gets the role, also another one under the same name.
     pub number: u64,
     /// Since when it has the role. `None`: since this process began.
     pub since: Option<Instant>,
@@ -49,6 +49,11 @@ impl Succession {
             Self { of: None, ..*self }
         };
     }
+
+    /// The server that has the role is not the one that had it: another one has its name or its address.
+    pub(crate) fn end(&mut self) {
+        self.of = None;
+    }
 }
 
 /// The cluster at one moment.
@@ -67,7 +72,7 @@ pub struct Snapshot {
     pub rest: Option<Rest>,
     /// The primary tells what it has executed.
     pub tells_gtids: bool,
-    /// Grows when another backend becomes the primary, or the same one again.
+    /// Grows when another server becomes the primary, or the same one again.
     pub succession: Succession,
     pub(crate) pulse: Pulse,
     /// Why no backend has the role of the primary, if none has.

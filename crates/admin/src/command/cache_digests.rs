@@ -50,8 +50,8 @@ pub(crate) static CACHE_DIGESTS: Source = Source {
             Column::integer(
                 "unfit",
                 "",
-                "Answers that were not kept: errors, answers with warnings, too large ones, and those with more \
-                 than rows.",
+                "Answers that were not kept: errors, answers with warnings, too large ones, those with more than rows, \
+                 unproved ones (they may lack a write of a table), and outdated ones of another Delphinus.",
             ),
             Column::integer("evictions", "", "Answers that made room for others."),
             Column::integer("expiries", "", "Answers that were removed because they had expired."),

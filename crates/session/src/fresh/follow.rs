@@ -27,18 +27,29 @@ pub(crate) struct Done<'a> {
     pub(crate) statement: &'a Statement,
     /// What the backend said.
     pub(crate) response: &'a Response,
+    /// What it told may be of a statement before, on the same connection.
+    pub(crate) is_late: bool,
+}
+
+impl Done<'_> {
+    /// True if the connection may tell later what was committed on it; `may_have_committed`: by this statement. An OK packet has all that
+    /// was not told yet.
+    fn tells_late(&self, may_have_committed: bool) -> bool {
+        self.response.affected_rows.is_none() && (self.is_late || may_have_committed)
+    }
 }
 
 impl Causality {
     /// Takes in what has run: what it has written, and where it has read. `asked`: how old what it read was to be, where that
-    /// was said.
+    /// was said. True if the connection may tell later what was committed on it.
     #[inline]
-    pub(crate) fn follow(&mut self, done: Done<'_>, asked: Option<Consistency>, outlook: &Outlook) {
+    pub(crate) fn follow(&mut self, done: Done<'_>, asked: Option<Consistency>, outlook: &Outlook) -> bool {
         match self.touch {
             Touch::Reads if asked != Some(Consistency::Eventual) => self.saw(done.backend, &outlook.progress),
             Touch::Reads | Touch::Nothing if done.response.changes.is_empty() => {}
-            _ => self.follow_write(done, outlook),
+            _ => return self.follow_write(done, outlook),
         }
+        done.tells_late(false)
     }
 
     /// Everything that is on this backend now is what the session has to find from now on.
@@ -47,25 +58,26 @@ impl Causality {
         self.seen = Some(Seen { backend, probe: progress.probe(backend) });
     }
 
-    fn follow_write(&mut self, done: Done<'_>, outlook: &Outlook) {
-        let Done { backend, statement, response } = done;
+    fn follow_write(&mut self, done: Done<'_>, outlook: &Outlook) -> bool {
+        let Done { backend, statement, response, is_late } = done;
         let has_told = self.take_gtids(&response.changes, outlook);
         if self.touch != Touch::Writes {
-            return;
+            return done.tells_late(false);
         }
         let progress = &outlook.progress;
         let is_plain = response.is_ok()
             && statement.class != Class::Multi
             && statement.class != Class::Call
             && !statement.effects.intersects(Effects::OPAQUE);
-        if has_told && is_plain && is_one_history(backend, progress) {
+        // What is told late stands for nothing that was written since.
+        if has_told && is_plain && !is_late && is_one_history(backend, progress) {
             // Who has this has all that was there before.
             self.seen = None;
             self.has_untold = false;
             self.last_write = Some(Write { backend, ended: rt::now() });
             let place = Place::new(backend, gtids_of(&response.changes));
             self.writing.ended(Some(place), is_outside(response));
-            return;
+            return false;
         } else if !self.counts {
             self.saw(backend, progress);
         } else {
@@ -78,6 +90,7 @@ impl Causality {
             && self.writing.is_undone_by_errors();
         let place = (!has_done_nothing).then_some(Place::new(backend, None));
         self.writing.ended(place, is_outside(response));
+        done.tells_late(!has_done_nothing && self.counts)
     }
 
     /// Something was written there, or may have been, and its GTIDs are not known.
@@ -197,6 +210,34 @@ mod tests {
         }
     }
 
+    /// A DROP of two tables that fails has dropped one. Its GTID comes with the next OK packet on its connection, after writes of others.
+    #[test]
+    fn gtids_that_are_told_late_do_not_stand_for_what_was_written_since() {
+        let scene = Scene::new(None);
+        scene.probed(PRIMARY, "0-1-4");
+        let gtids = || vec![Changed::Gtids("0-1-5".into())];
+        let ok = |changes| Response { affected_rows: Some(0), changes, ..Response::default() };
+        let rows = || Response { result_sets: 1, ..Response::default() };
+        let failed = || Response { error: Some(1051), ..Response::default() };
+        for (sql, response, is_late, tells_late, is_whole) in [
+            ("DROP TABLE t, nothing", failed(), false, true, false),
+            ("SELECT * FROM t", rows(), true, true, true),
+            ("SELECT * FROM t", rows(), false, false, true),
+            ("ANALYZE TABLE t", rows(), false, true, false),
+            ("UPDATE t SET a = a", ok(gtids()), true, false, false),
+            ("UPDATE t SET a = a", ok(gtids()), false, false, true),
+            ("SET NAMES utf8mb4", ok(gtids()), true, false, true),
+        ] {
+            let statement = classify(sql.as_bytes(), LexOptions::default());
+            let mut causality = Causality::default();
+            causality.begin_statement(&statement, false);
+            causality.count_write(&scene.outlook.progress, (PRIMARY, false));
+            let done = Done { backend: PRIMARY, statement: &statement, response: &response, is_late };
+            assert_eq!(causality.follow(done, None, &scene.outlook), tells_late, "{sql} {is_late}");
+            assert_eq!(!causality.has_untold, is_whole, "{sql} {is_late}");
+        }
+    }
+
     #[test]
     fn what_only_looks_leaves_where_it_looked_and_what_changes_the_session_leaves_nothing() {
         let scene = Scene::new(None);
@@ -216,7 +257,8 @@ mod tests {
         for (asked, is_seen) in [(None, true), (Some(Consistency::Eventual), false)] {
             let mut causality = Causality::default();
             causality.begin_statement(&statement, false);
-            let done = Done { backend: ONE, statement: &statement, response: &Response::default() };
+            let response = &Response::default();
+            let done = Done { backend: ONE, statement: &statement, response, is_late: false };
             causality.follow(done, asked, &scene.outlook);
             assert_eq!(causality.seen.is_some(), is_seen);
         }

@@ -74,12 +74,19 @@ impl Causality {
         }
     }
 
-    /// What the backend has where the session is about to read: what is known of it, and what the session has written, for
-    /// without that it would not have been sent there.
-    pub(crate) fn with_own(&self, known: Option<Arc<GtidSet>>, level: Consistency) -> Option<Arc<GtidSet>> {
+    /// What the backend has where the session is about to read: what is known of it, and what the session has to find, if it is known to have
+    /// that. A session may be sent to a replica that has not: it goes on where it has read last, whatever it was told since.
+    pub(crate) fn with_own(
+        &self,
+        known: Option<Arc<GtidSet>>,
+        level: Consistency,
+        is_there: impl FnOnce(&GtidSet) -> bool,
+    ) -> Option<Arc<GtidSet>> {
         // What a client has named need not be anywhere.
         let is_certain = level == Consistency::Session && !self.is_foreign;
-        let Some(token) = self.token.as_ref().filter(|_| is_certain) else { return known };
+        let Some(token) = self.token.as_ref().filter(|token| is_certain && is_there(token)) else {
+            return known;
+        };
         let Some(mut known) = known else { return Some(token.clone()) };
         if !known.contains(token) {
             Arc::make_mut(&mut known).merge(token);
@@ -157,11 +164,30 @@ mod tests {
     #[test]
     fn where_a_session_reads_its_own_writes_are_but_what_its_client_has_named_need_not_be() {
         let mut causality = Causality { token: Some(set("0-1-5")), ..Causality::default() };
-        let has = |causality: &Causality, level| causality.with_own(Some(set("1-1-2")), level);
+        let has = |causality: &Causality, level| causality.with_own(Some(set("1-1-2")), level, |_| true);
         assert_eq!(has(&causality, Consistency::Session), Some(set("0-1-5,1-1-2")));
         assert_eq!(has(&causality, Consistency::Eventual), Some(set("1-1-2")));
-        assert_eq!(causality.with_own(None, Consistency::Session), Some(set("0-1-5")));
+        assert_eq!(causality.with_own(None, Consistency::Session, |_| true), Some(set("0-1-5")));
         causality.is_foreign = true;
         assert_eq!(has(&causality, Consistency::Session), Some(set("1-1-2")));
+    }
+
+    /// A session that has read on a replica may ask the primary for its token, and then reads on there.
+    #[test]
+    fn what_a_session_was_told_is_where_it_reads_only_if_that_is_known() {
+        let scene = Scene::new(None);
+        scene.probed(ONE, "0-1-4");
+        let mut causality = Causality::default();
+        scene.run(&mut causality, ONE, ("SELECT * FROM t", ""));
+        causality.add("0-1-5");
+        assert_eq!(scene.behind(&causality), (vec![TWO], false), "it goes on there");
+        let progress = &scene.outlook.progress;
+        let position = || {
+            let known = progress.probed(ONE).clone();
+            causality.with_own(known, Consistency::Session, |token| progress.has(ONE, token))
+        };
+        assert_eq!(position(), Some(set("0-1-4")));
+        progress.found(ONE, GtidSet::parse("0-1-5").unwrap());
+        assert_eq!(position(), Some(set("0-1-5")));
     }
 }

@@ -65,7 +65,8 @@ impl Scene {
         }
         causality.begin_statement(&statement, false);
         causality.count_write(&self.outlook.progress, (backend, backend != PRIMARY));
-        causality.follow(Done { backend, statement: &statement, response: &response }, None, &self.outlook);
+        let done = Done { backend, statement: &statement, response: &response, is_late: false };
+        causality.follow(done, None, &self.outlook);
         causality.end_command();
     }
 

@@ -293,7 +293,8 @@ mod tests {
                 causality.begin_write(&ledger, &statement, (true, true));
                 causality.writes_by(&statement, text(sql.as_bytes()));
                 causality.count_write(&scene.outlook.progress, (PRIMARY, false));
-                let done = Done { backend: PRIMARY, statement: &statement, response: &response };
+                let (backend, statement, response) = (PRIMARY, &statement, &response);
+                let done = Done { backend, statement, response, is_late: false };
                 causality.follow(done, None, &scene.outlook);
                 causality.end_command();
                 seen() != before

@@ -39,11 +39,12 @@ impl Stand<'_> {
         let progress = &outlook.progress;
         outlook.with_snapshot(|snapshot, _| {
             let position = progress.probed(backend).clone();
-            // It is asked for what the session has written elsewhere before it is known to have that.
-            let may_lack = primary_of(snapshot)
-                .is_some_and(|primary| primary.backend == backend && !primary.is_settled(began));
             let level = self.reading(snapshot).level;
-            let position = if may_lack { position } else { self.causality.with_own(position, level) };
+            let position = self.causality.with_own(position, level, |token| match primary_of(snapshot) {
+                // It may be new, and is then asked for what the session has written elsewhere before it is known to have that.
+                Some(primary) if primary.backend == backend && primary.is_settled(began) => true,
+                _ => progress.has(backend, token),
+            });
             origin_at((backend, rights), (progress, snapshot), position, began)
         })
     }

@@ -552,3 +552,28 @@ fn a_backend_that_has_moved_is_another_server() {
         assert_eq!(bench.snapshot.primary().is_some(), is_static);
     }
 }
+
+/// What was kept of the one before it may have lost.
+#[test]
+fn another_server_at_the_primarys_name_or_address_has_the_role_for_another_time() {
+    let of = |number: u32| {
+        let identity = Some(Arc::new(Identity { number, uuid: "".into() }));
+        ProbeOutcome::Answered(Answer { identity, ..Answer::bare(facts("8.0.36"), false) })
+    };
+    let mut bench = Bench::new(1);
+    let times = |bench: &mut Bench, id: u16, outcome: ProbeOutcome| {
+        bench.probe(id, outcome);
+        bench.snapshot.succession.number
+    };
+    assert_eq!(times(&mut bench, 0, of(1)), 1);
+    assert_eq!(times(&mut bench, 1, of(2)), 1);
+    assert_eq!(times(&mut bench, 0, of(1)), 1);
+    assert_eq!(times(&mut bench, 1, of(3)), 1, "another replica");
+    assert_eq!(times(&mut bench, 0, of(4)), 2, "a virtual IP has moved");
+    assert_eq!(bench.snapshot.succession.since, Some(bench.now));
+    let at = bench.now + Duration::from_secs(1);
+    bench.see(Observation::Moved { backend: BackendId(0), at, to: IpAddr::from([10, 0, 0, 2]) });
+    assert_eq!(bench.snapshot.succession.number, 3, "its name leads to another address");
+    bench.now = at;
+    assert_eq!(times(&mut bench, 0, of(5)), 3, "that was counted");
+}
