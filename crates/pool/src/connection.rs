@@ -172,6 +172,7 @@ pub struct Thread {
 
 /// An open connection.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a connection")]
 pub struct Connection {
     /// Where it leads.
     pub(crate) backend: BackendId,

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
 use delphinus_topology::promotion::{
-    Admission, Alert, Check, CheckVerdict, Detection, Move, Next, OnLoss, Plan, Proof, Relay, Runs, Server,
-    Waiting, Wanted, checks, choose_next, next,
+    Admission, Alert, AsSource, Check, CheckVerdict, Detection, Move, Next, OnLoss, Plan, Proof, Relay, Runs,
+    Server, Waiting, Wanted, checks, choose_next, next,
 };
 use delphinus_topology::{BackendId, Kind};
 use delphinus_view::SnapshotReader;
@@ -68,6 +68,8 @@ pub(super) struct Driver {
     told: Option<String>,
     /// The events that ran on the primary when it was asked last.
     events: Option<Arc<[Arc<str>]>>,
+    /// How the primary waited for acknowledgements when it was asked last and took writes: it forgets that with its process.
+    waited: Option<AsSource>,
     /// Primaries that were replaced, until they follow the new one.
     replaced: Vec<BackendId>,
     /// Relays that do not go for the primary.
@@ -116,6 +118,7 @@ impl Driver {
             watched: None,
             told: None,
             events: None,
+            waited: None,
             replaced: Vec::new(),
             admission: Admission::new(lost::COMES, lost::ADMITS_AGAIN),
             refused: Vec::new(),

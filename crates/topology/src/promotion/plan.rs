@@ -140,7 +140,7 @@ pub struct Plan {
     pub seen_primary: Option<BackendId>,
     /// The relays that acknowledge, as they were asked last.
     pub relays: Vec<Relay>,
-    /// How the lost primary waited for acknowledgements, as it was seen last.
+    /// How the primary waited for acknowledgements, as it was seen last while it took writes.
     pub waited: Option<AsSource>,
     /// So many of them have to be cut, and then the old primary can have nothing acknowledged; `None`: that alone is not enough.
     pub fence: Option<usize>,
@@ -234,7 +234,7 @@ impl Plan {
         // Of one that is lost it is known from before. Where relays acknowledge, servers do not begin to.
         let mut of_old = part(from).unwrap_or((seen, self.relays.is_empty()));
         // One that has started again may have forgotten it, and a move that was broken off has ended it.
-        if from.id == to.id && !self.relays.is_empty() || self.has_closed && self.kind == Move::Failover {
+        if from.id == to.id || self.has_closed && self.kind == Move::Failover {
             of_old.0 = of_old.0.or(seen);
         }
         self.semi_sync = Some([of_old, of_new]);

@@ -58,6 +58,7 @@ impl Server {
 
 /// What a server said.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts that a server tells")]
 pub struct Standing {
     /// Its family.
     pub flavor: Flavor,

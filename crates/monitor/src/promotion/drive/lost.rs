@@ -199,6 +199,7 @@ impl Driver {
         }
         if let Some(standing) = server.standing().filter(|_| server.is_open()) {
             self.events = Some(standing.events.enabled.clone());
+            self.waited = standing.semi_sync.source;
             let due = self.due_to_rejoin(server, &servers);
             if let Some(due) = due.or_else(|| self.due_to_admit(server, &servers, &relays)) {
                 return Some(due);
@@ -316,6 +317,7 @@ impl Driver {
     fn reopening(&self, from: BackendId, limits: Limits) -> Plan {
         let mut plan = Plan::reopening(from, limits);
         plan.proof = self.proof.clone();
+        plan.waited = self.waited.filter(|_| self.watched == Some(from));
         plan
     }
 

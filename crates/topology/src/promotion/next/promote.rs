@@ -44,10 +44,12 @@ pub(super) fn promote(plan: &mut Plan, servers: &[Server], now: Instant) -> Next
     if let Some(next) = still_lost(plan, servers, (aim, standing), now) {
         return next;
     }
-    if plan.kind == Move::Reopening && !plan.relays.is_empty() {
-        plan.learn_how_it_waited(servers);
-        // A server that is asked later may know it.
-        plan.semi_sync = plan.semi_sync.filter(|[of_aim, _]| of_aim.0.is_some());
+    if plan.kind == Move::Reopening {
+        if !plan.relays.is_empty() {
+            plan.learn_how_it_waited(servers);
+            // A server that is asked later may know it.
+            plan.semi_sync = plan.semi_sync.filter(|[of_aim, _]| of_aim.0.is_some());
+        }
         plan.note_semi_sync(aim, aim);
     }
     let ready = catch_up(plan, servers, (aim, standing), now)
@@ -520,5 +522,21 @@ mod tests {
         plan.note_semi_sync(&servers[0], &servers[1]);
         let (on, (waits, _)) = plan.semi_sync_wanted()[1];
         assert_eq!((on, waits), (BackendId(1), Some(source)));
+    }
+
+    #[test]
+    fn a_primary_that_has_forgotten_how_it_waited_is_told_before_it_takes_writes() {
+        let (mut servers, now) = (vec![server(0, 9, 9), server(1, 9, 9)], Instant::now());
+        close(&mut servers[0]);
+        let source = AsSource { count: 1, timeout: std::time::Duration::from_secs(9), is_lossless: true };
+        let reopening = |waited| {
+            let mut plan = Plan::reopening(BackendId(0), Limits::default());
+            plan.taken_over = servers.iter().map(|server| server.id).collect();
+            plan.waited = waited;
+            next(&mut plan, &servers, now)
+        };
+        let waits = Step::SetSemiSync { on: BackendId(0), source: Some(source), acknowledges: false };
+        assert_eq!(reopening(Some(source)), Next::Do(vec![waits]));
+        assert_eq!(reopening(None), Next::Do(vec![Step::Open(BackendId(0))]), "it did not wait");
     }
 }
