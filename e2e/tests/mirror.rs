@@ -197,8 +197,10 @@ fn check_a_mirror_that_hangs(scene: &Scene, client: &mut Client) {
     for _ in 0..FLOOD {
         client.query("SELECT 'copy' /*mirror-e*/").unwrap();
     }
-    let [mirrored, dropped, ..] = scene.copies();
-    assert!(mirrored == before && dropped >= FLOOD - 1000, "{mirrored} {dropped}");
+    let [mirrored, dropped, failed_now, skipped_now] = scene.copies();
+    // On a slow machine some of those that found a place have come to their end by then.
+    let gone = dropped + failed_now + skipped_now - failed - skipped;
+    assert!(mirrored == before && dropped > 0 && gone >= FLOOD - 1000, "{mirrored} {dropped} {gone}");
     scene.mirror.servers[0].resume().unwrap();
     let copies = eventually(LIMIT, "every copy to come to its end", || {
         let copies = scene.copies();
