@@ -46,6 +46,7 @@ pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene) {
     assert_semi_sync(scene, "replica1");
     scene.rows("SWITCHOVER TO primary");
     assert_semi_sync(scene, "primary");
+    an_old_primary_dies_in_a_switchover(scene);
     let mut operator = scene.operator();
     for option in ["auto_failover = true", "pause_s = 0", "detect_ms = 500"] {
         operator.query(&format!("SET cluster.failover.{option}")).unwrap();
@@ -98,6 +99,48 @@ pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene) {
     scene.assert_has(&acknowledged, lost.as_deref());
 }
 
+/// The only one that would acknowledge to the candidate dies after it was closed: the move goes on, and the old one follows when it is back.
+fn an_old_primary_dies_in_a_switchover(scene: &mut Scene) {
+    acknowledge(scene, "replica2", false);
+    until(LIMIT, "one replica alone that acknowledges", || Ok(clients(scene, "primary")? == 1)).unwrap();
+    // The candidate does not apply what it has received.
+    let mut holds = scene.client_of("replica1");
+    holds.query("LOCK TABLES app.kept READ").unwrap();
+    scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (-5)").unwrap();
+    let mut operator = scene.operator();
+    let line = std::thread::scope(|scope| {
+        let moves = scope.spawn(move || operator.rows("SWITCHOVER TO replica1"));
+        let is_closed = || Ok(scene.server("primary").query("SELECT @@read_only")?.trim() == "1");
+        until(LIMIT, "a closed primary", is_closed).unwrap();
+        // Its sessions are ended, and the candidate is waited for.
+        std::thread::sleep(Duration::from_secs(1));
+        scene.server_mut("primary").kill9();
+        holds.query("UNLOCK TABLES").unwrap();
+        moves.join().unwrap()
+    });
+    let line = line.unwrap_or_else(|error| panic!("the move is not done: {error:#}"));
+    eprintln!("the old primary has died: {line:?}");
+    scene.server_mut("primary").start_again().unwrap();
+    scene.assert_primary("replica1");
+    assert_semi_sync(scene, "replica1");
+    scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (-6)").unwrap();
+    acknowledge(scene, "replica2", true);
+    scene.rows("SWITCHOVER TO primary");
+    scene.assert_primary("primary");
+    until(LIMIT, "both replicas to acknowledge", || Ok(clients(scene, "primary")? == 2)).unwrap();
+}
+
+/// Whether this replica acknowledges, from its next connection on.
+fn acknowledge(scene: &Scene, name: &str, does: bool) {
+    let [_, replica] = words(scene);
+    let io = if replica == "slave" { "SLAVE" } else { "REPLICA" };
+    let sql = format!(
+        "SET GLOBAL rpl_semi_sync_{replica}_enabled = {}; STOP {io} IO_THREAD; START {io} IO_THREAD",
+        u8::from(does)
+    );
+    scene.server(name).query(&sql).unwrap();
+}
+
 /// The proxy has to have seen that the primary waits for acknowledgements: in two looks, one a second.
 pub(crate) fn until_seen_to_wait(scene: &Scene, primary: &str) {
     until(LIMIT, "a replica that acknowledges", || Ok(clients(scene, primary)? >= 1)).unwrap();
@@ -109,13 +152,9 @@ pub(crate) fn words(scene: &Scene) -> [&'static str; 2] {
 }
 
 fn enable_semi_sync(scene: &Scene) {
-    let [source, replica] = words(scene);
-    let io = if source == "master" { "SLAVE" } else { "REPLICA" };
+    let [source, _] = words(scene);
     for name in ["replica1", "replica2"] {
-        let sql = format!(
-            "SET GLOBAL rpl_semi_sync_{replica}_enabled = 1; STOP {io} IO_THREAD; START {io} IO_THREAD"
-        );
-        scene.server(name).query(&sql).unwrap();
+        acknowledge(scene, name, true);
     }
     let sql = format!(
         "SET GLOBAL rpl_semi_sync_{source}_timeout = 600000; SET GLOBAL rpl_semi_sync_{source}_wait_point = 'AFTER_SYNC'; \

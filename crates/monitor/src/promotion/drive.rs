@@ -273,6 +273,7 @@ impl Driver {
         }
         let mut plan = Plan::new(Move::Switchover, from, wanted, set.limits);
         plan.is_group = self.settings.kind == Kind::GroupReplication;
+        plan.proof = self.proof.clone();
         self.drive(plan, &servers, (set, by)).await
     }
 
@@ -308,7 +309,7 @@ impl Driver {
             self.runs = Runs::default();
         } else {
             self.runs.look_away();
-            if plan.kind == Move::Failover {
+            if matches!(plan.kind, Move::Switchover | Move::Failover) {
                 // It knows what replicas had before they were told to follow another one.
                 self.proof = plan.proof.clone();
             }
@@ -324,6 +325,9 @@ impl Driver {
         // All proxies know who has the role now, also if it could not be opened yet, or is away before the monitor has seen it.
         if plan.is_opening && plan.to.is_some() && self.agreed_primary() == plan.to {
             self.watched = plan.to;
+        }
+        if plan.kind == Move::Switchover && self.replaced.contains(&plan.from) {
+            self.note_return(plan.from, plan.to).await;
         }
         let known = Known { servers, user: &set.account.user, number };
         let told = self.end(&plan, &ended, known);
@@ -373,7 +377,8 @@ impl Driver {
                 Next::Do(steps) => {
                     // Before the steps: what was done and not written down would be done again, or undone.
                     let journal = plan.journal(&servers);
-                    let is_written = self.keep(Some(journal)).await && self.agree_on(plan, &steps).await;
+                    let is_written =
+                        self.keep(Some(journal)).await && self.agree_on(plan, &steps, &servers).await;
                     if !is_written || !self.perform(plan, &steps, &servers, (set, began)).await {
                         rt::sleep(AFTER_FAILURE).await;
                     }

@@ -77,6 +77,7 @@ impl Waiting {
 /// The next steps, from what the servers have said after the last ones.
 pub fn next(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
     let follows = decide(plan, servers, now);
+    plan.note_behind(servers);
     // Before it is done: another actor has to know that it may be.
     plan.has_closed |= matches!(&follows, Next::Do(steps) if steps.contains(&Step::Close(plan.from)));
     follows
@@ -102,6 +103,10 @@ fn decide(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
         Move::Failover if is_undone && !can_be_opened(plan, servers) => {
             return lose::take_back(plan, servers, now);
         }
+        // Its replicas wait for it where a failover finds a candidate.
+        Move::Switchover if is_undone && plan.has_closed && !answers(servers, plan.from) => {
+            return lose::take_back(plan, servers, now);
+        }
         Move::Failover if !is_undone && plan.to.is_none() => lose::lose(plan, servers, now),
         Move::Switchover if !is_undone => give_up::give_up(plan, servers, now),
         _ => None,
@@ -118,7 +123,11 @@ fn take_over(plan: &Plan, servers: &[Server]) -> Option<Vec<Step>> {
 
 /// A lost primary that has answered meanwhile, and was closed, is the primary again.
 fn can_be_opened(plan: &Plan, servers: &[Server]) -> bool {
-    plan.has_closed && find(servers, plan.from).is_some_and(|from| from.seen.is_ok())
+    plan.has_closed && answers(servers, plan.from)
+}
+
+fn answers(servers: &[Server], id: BackendId) -> bool {
+    find(servers, id).is_some_and(|server| server.seen.is_ok())
 }
 
 fn find(servers: &[Server], id: BackendId) -> Option<&Server> {

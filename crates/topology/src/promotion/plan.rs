@@ -154,6 +154,8 @@ pub struct Plan {
     pub(super) not_cut: Vec<(RelayId, Arc<str>)>,
     /// The relays that are not waited for any more.
     pub(super) relays_left_out: Vec<RelayId>,
+    /// Who followed the new primary before; `None`: nobody has looked, or another actor has begun the move.
+    pub(super) behind: Option<Vec<BackendId>>,
 }
 
 /// What a server does for semi-sync: as a source, and whether it acknowledges as a replica.
@@ -196,6 +198,7 @@ impl Plan {
             cut: Vec::new(),
             not_cut: Vec::new(),
             relays_left_out: Vec::new(),
+            behind: None,
         }
     }
 
@@ -240,6 +243,19 @@ impl Plan {
         self.semi_sync = Some([of_old, of_new]);
     }
 
+    /// Keeps who follows the new primary before anything is changed.
+    pub(super) fn note_behind(&mut self, servers: &[Server]) {
+        let to = self.to.filter(|to| *to != self.from && !self.is_begun && self.behind.is_none());
+        let Some(to) = to.and_then(|to| servers.iter().find(|server| server.id == to)) else { return };
+        let behind = servers.iter().filter(|server| server.points_to(to));
+        self.behind = Some(behind.map(|server| server.id).collect());
+    }
+
+    /// True if it followed the new primary before, as far as is known: it goes on with that when the move is undone.
+    pub(super) fn was_behind(&self, server: &Server) -> bool {
+        self.behind.iter().flatten().any(|id| *id == server.id)
+    }
+
     /// Keeps how the lost primary waited, for the new one, and for another actor.
     pub(super) fn note_how_it_waited(&mut self) {
         self.waited = self.proof.waits().or(self.waited);
@@ -277,16 +293,21 @@ impl Plan {
     /// Which events run on the new primary, and whether that has to be told to it.
     pub(super) fn enable_events(&self, aim: &Server) -> Option<Step> {
         let own = &aim.standing()?.events;
-        // On whoever gave the role up those sleep that ran there.
-        let events = if aim.id == self.from { own.asleep.clone() } else { self.events.clone()? };
-        let is_due = !self.has_events && !own.asleep.is_empty();
+        // On whoever gave the role up those sleep that ran there, and those that slept before.
+        let is_old = aim.id == self.from;
+        let any = self.events.clone().or_else(|| (is_old && self.is_begun).then(|| own.asleep.clone()));
+        let events = any?;
+        let mut asleep = own.asleep.iter();
+        let is_any = if is_old { asleep.any(|name| events.contains(name)) } else { asleep.len() > 0 };
+        let is_due = !self.has_events && is_any;
         is_due.then_some(Step::EnableEvents { on: aim.id, events })
     }
 
-    /// Keeps which events ran on the old primary: those that run there, or those that sleep since this move has begun.
+    /// Keeps which events ran on the old primary: those that run there, or, where an earlier actor has begun, those that sleep since then.
     pub(super) fn note_events(&mut self, from: &Server) {
         if let (None, Some(own)) = (&self.events, from.standing()) {
-            let ran = if own.events.enabled.is_empty() { &own.events.asleep } else { &own.events.enabled };
+            let is_broken_off = self.is_begun && own.events.enabled.is_empty();
+            let ran = if is_broken_off { &own.events.asleep } else { &own.events.enabled };
             self.events = Some(ran.clone());
         }
     }

@@ -214,7 +214,7 @@ impl Actor {
             self.runs = Runs::default();
         } else {
             self.runs.look_away();
-            if plan.kind == Move::Failover {
+            if matches!(plan.kind, Move::Switchover | Move::Failover) {
                 self.proof = plan.proof.clone();
             }
         }
@@ -306,12 +306,18 @@ impl Actor {
     }
 
     fn wanted(world: &World) -> Wanted {
-        let is_careless = world.fault == Some(Fault::LossIsNoMatter);
+        let is_careless = world.proceeds || world.fault == Some(Fault::LossIsNoMatter);
         Wanted { on_loss: if is_careless { OnLoss::Proceed } else { OnLoss::Refuse }, ..Wanted::default() }
     }
 
     pub(crate) fn watched(&self) -> usize {
         usize::from(self.watched.0)
+    }
+
+    /// Who gives the role up at the moment.
+    pub(crate) fn gives_up(&self) -> Option<usize> {
+        let plan = self.plan.as_ref().filter(|plan| plan.kind == Move::Switchover)?;
+        Some(usize::from(plan.from.0))
     }
 
     /// An operator wants another one.
@@ -323,7 +329,9 @@ impl Actor {
         let to = BackendId(world.rng.below(count) as u16);
         if to != self.watched {
             let wanted = Wanted { to: Some(to), ..Wanted::default() };
-            self.begin(Plan::new(Move::Switchover, self.watched, wanted, limits()));
+            let mut plan = Plan::new(Move::Switchover, self.watched, wanted, limits());
+            plan.proof = self.proof.clone();
+            self.begin(plan);
         }
     }
 

@@ -56,6 +56,42 @@ pub(crate) fn play(style: Style, seed: u64, fault: Option<Fault>) -> Result<(), 
     settled(&world, &actor)
 }
 
+/// A switchover whose old primary dies after it was closed, and stays dead. Beside that only actors die, and messages get lost.
+pub(crate) fn stay_dead(style: Style, seed: u64) -> Result<(), String> {
+    let mut world = World::new(style, seed, None);
+    let mut actor = Actor::new();
+    let moment = world.rng.below(20);
+    let (mut dead, mut closed_for, mut at_rest) = (None, 0, 0);
+    world.proceeds = true;
+    for step in 0..TROUBLE + CALM {
+        world.is_calm = step > TROUBLE;
+        world.step();
+        if dead.is_none() && step > 10 && !world.is_calm {
+            actor.switch(&mut world);
+            let closed = actor.gives_up().filter(|old| !world.servers[*old].is_open);
+            closed_for = if closed.is_some() { closed_for + 1 } else { 0 };
+            dead = closed.filter(|_| closed_for > moment);
+            if let Some(old) = dead {
+                world.crash(old);
+            }
+        } else if world.is_calm && actor.is_idle() {
+            // An operator does what no proxy may.
+            actor.fail_over(&mut world);
+        }
+        actor.turn(&mut world);
+        check(&world)?;
+        at_rest = if world.is_calm && actor.is_idle() { at_rest + 1 } else { 0 };
+        if at_rest > REST {
+            break;
+        }
+    }
+    let open: Vec<_> = world.servers.iter().filter(|one| one.is_up && one.is_open).collect();
+    if open.len() == 1 && actor.is_idle() {
+        return Ok(());
+    }
+    Err(format!("s{dead:?} has died, and {} servers take writes, idle: {}", open.len(), actor.is_idle()))
+}
+
 fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
     let count = world.servers.len();
     if world.fault == Some(Fault::ReceiversGoOn) && world.rng.percent(1) {

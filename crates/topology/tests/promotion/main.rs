@@ -20,14 +20,16 @@ use world::Style;
 /// How many of each style.
 const HISTORIES: u64 = 10_000;
 
-fn run(style: Style, seeds: std::ops::Range<u64>) -> Result<(), String> {
+type Play = fn(Style, u64) -> Result<(), String>;
+
+fn run(style: Style, seeds: std::ops::Range<u64>, play: Play) -> Result<(), String> {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
     std::thread::scope(|scope| {
         let part = |number: u64| {
             let seeds = seeds.clone();
             move || {
                 seeds.skip(number as usize).step_by(threads as usize).try_for_each(|seed| {
-                    history::play(style, seed, None).map_err(|what| format!("{style:?}, seed {seed}: {what}"))
+                    play(style, seed).map_err(|what| format!("{style:?}, seed {seed}: {what}"))
                 })
             }
         };
@@ -37,13 +39,17 @@ fn run(style: Style, seeds: std::ops::Range<u64>) -> Result<(), String> {
 }
 
 fn hold(style: Style) {
+    hold_in(style, HISTORIES, |style, seed| history::play(style, seed, None));
+}
+
+fn hold_in(style: Style, histories: u64, play: Play) {
     let number = |name| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
     let seeds = match (number("DELPHINUS_SIM_SEED"), number("DELPHINUS_SIM_HISTORIES")) {
         (Some(first), count) => first..first + count.unwrap_or(1),
-        (None, Some(count)) => HISTORIES..HISTORIES + count,
-        (None, None) => 0..HISTORIES,
+        (None, Some(count)) => histories..histories + count,
+        (None, None) => 0..histories,
     };
-    if let Err(what) = run(style, seeds) {
+    if let Err(what) = run(style, seeds, play) {
         panic!("{what}");
     }
 }
@@ -61,6 +67,13 @@ fn moves_under_asynchronous_replication_hold() {
 #[test]
 fn moves_with_relays_that_acknowledge_hold() {
     hold(Style::Relayed);
+}
+
+#[test]
+fn moves_hold_whose_old_primary_stays_dead() {
+    for style in [Style::SemiSync, Style::Async, Style::Relayed] {
+        hold_in(style, HISTORIES / 5, history::stay_dead);
+    }
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) fault: Option<Fault>,
     pub(crate) wrong: Option<String>,
     pub(crate) is_calm: bool,
+    /// Operators say `ON_LOSS = proceed`.
+    pub(crate) proceeds: bool,
     /// Clients that no proxy keeps away: nothing is lost as long as no primary falls back.
     has_direct_clients: bool,
     /// One history alone is told step by step.
@@ -113,6 +115,7 @@ impl World {
             fault,
             wrong: None,
             is_calm: false,
+            proceeds: false,
             has_direct_clients: style != Style::Async && timeout > Duration::from_secs(30),
             is_told: std::env::var("DELPHINUS_SIM_SEED").is_ok()
                 && std::env::var("DELPHINUS_SIM_HISTORIES").is_err(),

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
-use delphinus_topology::promotion::{Known, Move, Plan, Step};
+use delphinus_topology::promotion::{Known, Move, Plan, Server, Step};
 use tracing::{info, warn};
 
 use super::Driver;
@@ -97,7 +97,7 @@ impl Driver {
 
     /// Before a server is opened all proxies have to know that it has the role: whoever starts anew then believes no other.
     /// False: they do not know it.
-    pub(super) async fn agree_on(&mut self, plan: &Plan, steps: &[Step]) -> bool {
+    pub(super) async fn agree_on(&mut self, plan: &Plan, steps: &[Step], servers: &[Server]) -> bool {
         let opened = steps.iter().find_map(|step| match step {
             Step::Open(on) => Some(*on),
             _ => None,
@@ -105,7 +105,7 @@ impl Driver {
         let Some(opened) = opened.filter(|on| plan.undoing.is_none() && plan.to == Some(*on)) else {
             return true;
         };
-        let lost = (plan.kind == Move::Failover).then_some(plan.from).and_then(|id| self.name(id));
+        let lost = is_lost(plan, servers).then_some(plan.from).and_then(|id| self.name(id));
         let Some(name) = self.name(opened) else { return true };
         self.agree(self.agreed.known.promoted(&name, lost.as_deref())).await
     }
@@ -171,9 +171,29 @@ impl Driver {
     }
 }
 
+/// True if the old primary is replaced, and has to be seen to it when it comes back: it is lost, or has died since it gave its role up.
+fn is_lost(plan: &Plan, servers: &[Server]) -> bool {
+    let is_gone = || servers.iter().any(|server| server.id == plan.from && server.seen.is_err());
+    plan.kind == Move::Failover || plan.kind == Move::Switchover && is_gone()
+}
+
 #[cfg(test)]
 mod tests {
+    use delphinus_topology::promotion::{Limits, Wanted};
+
     use super::*;
+
+    #[test]
+    fn an_old_primary_that_has_died_in_a_switchover_comes_back_as_a_lost_one() {
+        let seen = Err("gone".into());
+        let gone = Server { id: BackendId(1), name: "db1".into(), host: "db1".into(), port: 3306, seen };
+        let of = |kind, from| {
+            let plan = Plan::new(kind, BackendId(from), Wanted::default(), Limits::default());
+            is_lost(&plan, std::slice::from_ref(&gone))
+        };
+        assert!(of(Move::Switchover, 1) && of(Move::Failover, 1) && of(Move::Failover, 2));
+        assert!(!of(Move::Switchover, 2) && !of(Move::Reopening, 1));
+    }
 
     fn id(name: &str) -> Option<BackendId> {
         name.strip_prefix("db").and_then(|number| number.parse().ok()).map(BackendId)

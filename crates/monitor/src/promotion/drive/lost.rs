@@ -48,7 +48,11 @@ impl Driver {
             let relays = self.look_at_relays(&set).await;
             may_reopen(to, (&servers, &relays))
                 .map_err(|why| format!("{}; this one cannot be opened: {why}", unknown()))?;
-            return self.drive(Plan::reopening(to, set.limits), &servers, (set, by)).await;
+            let mut plan = Plan::reopening(to, set.limits);
+            // A proxy that was killed may have disabled them, and nobody knows which ones.
+            let own = find(&servers, to)?.standing();
+            plan.events = own.map(|own| own.events.asleep.clone());
+            return self.drive(plan, &servers, (set, by)).await;
         };
         let primary = find(&servers, from)?;
         if primary.is_open() {
@@ -317,7 +321,10 @@ impl Driver {
     fn reopening(&self, from: BackendId, limits: Limits) -> Plan {
         let mut plan = Plan::reopening(from, limits);
         plan.proof = self.proof.clone();
-        plan.waited = self.waited.filter(|_| self.watched == Some(from));
+        if self.watched == Some(from) {
+            plan.waited = self.waited;
+            plan.events.clone_from(&self.events);
+        }
         plan
     }
 
@@ -344,6 +351,16 @@ impl Driver {
             }
         }
         if primary.seen.is_ok() && old.points_to(primary) && self.refusal(old, primary).is_none() {
+            self.agree_on_return(from).await;
+        }
+    }
+
+    /// An old primary that was away for a moment follows the new one by the end of the move.
+    pub(super) async fn note_return(&mut self, from: BackendId, to: Option<BackendId>) {
+        let servers = self.look().await;
+        let old = servers.iter().find(|server| server.id == from);
+        let new = to.and_then(|to| servers.iter().find(|server| server.id == to));
+        if old.zip(new).is_some_and(|(old, new)| old.points_to(new)) {
             self.agree_on_return(from).await;
         }
     }

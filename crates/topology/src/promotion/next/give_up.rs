@@ -39,6 +39,8 @@ pub(super) fn give_up(plan: &mut Plan, servers: &[Server], now: Instant) -> Opti
         return Some(Next::Do(vec![Step::EndSessions(from.id)]));
     }
     plan.frozen = Some(standing.executed.clone());
+    // What is acknowledged is there by now. A replica throws it away with its relay log when it is told to follow another one.
+    plan.proof.note(from, (servers, &plan.relays));
     None
 }
 

@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use super::back::runs_events;
+use super::promote::semi_sync;
 use super::relays::{cut, is_proved, stands, turn};
 use super::{Next, Waiting, find, undo};
 use crate::backend::BackendId;
@@ -90,23 +91,16 @@ fn shut(plan: &mut Plan, servers: &[Server], from: &Server) -> Option<Vec<Step>>
     None
 }
 
-/// Nothing was promoted: everybody follows the old one again, for the day when it comes back. Relays do as soon as it answers.
+/// Nothing was promoted: everybody is as before, and follows the old one for the day when it comes back. Relays do as soon as it answers.
 pub(super) fn take_back(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
     let Some(from) = find(servers, plan.from) else { return Next::Done };
-    let others = servers.iter().filter(|server| server.id != from.id && !plan.leaves_out(server));
-    let moves_along = |server: &Server| {
-        let to = plan.to.and_then(|to| find(servers, to));
-        server.points_to(from) || to.is_some_and(|to| to.id == server.id || server.points_to(to))
-    };
-    let others = others.filter(|server| server.follows_plainly() && moves_along(server));
+    let due = semi_sync(plan, servers);
+    // What a replica does for semi-sync begins with its next connection.
     let step = |server: &Server| {
-        let standing = server.standing()?;
-        // What it gets by a relay is the same.
-        if !server.points_to(from) && server.relay(&plan.relays).is_none() {
-            return Some(Step::Attach { on: server.id, to: from.id });
-        }
-        stands(standing).then_some(Step::StartReplica(server.id))
+        let first = due.iter().find(|step| step.on() == Some(server.id)).cloned();
+        first.or_else(|| follow_again(plan, servers, (server, from)))
     };
+    let others = servers.iter().filter(|server| server.id != from.id);
     let mut steps: Vec<_> = others.filter_map(step).collect();
     if from.seen.is_ok() {
         steps.extend(turn(plan, from));
@@ -122,10 +116,34 @@ pub(super) fn take_back(plan: &mut Plan, servers: &[Server], now: Instant) -> Ne
             Next::Wait(Waiting::Closed)
         };
     }
+    for server in servers.iter().filter(|server| server.id != from.id && server.seen.is_err()) {
+        plan.leave_out(server, "it does not answer, and its replication may be stopped: START REPLICA there");
+    }
     match plan.held {
         Some(_) if !plan.is_released => Next::Do(vec![Step::Release(from.id)]),
         _ => Next::Done,
     }
+}
+
+/// The step by which a replica follows the old primary again.
+fn follow_again(plan: &Plan, servers: &[Server], (server, from): (&Server, &Server)) -> Option<Step> {
+    let standing = server.standing()?;
+    if plan.leaves_out(server) || !server.follows_plainly() || !comes_back(plan, servers, (server, from)) {
+        return None;
+    }
+    // What it gets by a relay is the same.
+    if !server.points_to(from) && server.relay(&plan.relays).is_none() {
+        return Some(Step::Attach { on: server.id, to: from.id });
+    }
+    stands(standing).then_some(Step::StartReplica(server.id))
+}
+
+/// It follows the old primary, was the candidate, or was told to follow that. One that takes writes is left as it is: an operator may have
+/// named it.
+fn comes_back(plan: &Plan, servers: &[Server], (server, from): (&Server, &Server)) -> bool {
+    let to = plan.to.and_then(|to| find(servers, to));
+    let moves_back = |to: &Server| to.id == server.id || server.points_to(to) && !plan.was_behind(server);
+    server.points_to(from) || !server.is_open() && to.is_some_and(moves_back)
 }
 
 /// Stops whoever gets anything from it.
@@ -149,6 +167,7 @@ mod tests {
 
     use super::*;
     use crate::promotion::candidate::tests::server;
+    use crate::promotion::standing::AsSource;
     use crate::promotion::{Limits, Move, Wanted, next};
 
     /// `db0` was the primary, has started again, and has 5 of the 7 transactions that `db1` has received.
@@ -224,5 +243,48 @@ mod tests {
         next(&mut plan, &servers, now);
         assert_eq!((plan.undoing, plan.to), (None, Some(BackendId(1))));
         assert_eq!(plan.frozen, servers[0].standing().map(|own| Arc::clone(&own.executed)));
+    }
+
+    /// `db0` is lost, `db1` was chosen, and both replicas have been told to receive nothing more.
+    fn chosen() -> (Plan, Vec<Server>) {
+        let mut servers = vec![server(0, 5, 5), server(1, 5, 5), server(2, 5, 5)];
+        servers[0].seen = Err("gone".into());
+        let mut plan = failover(&servers);
+        let receiving = [1, 2].map(|id| Step::StopReceiver(BackendId(id)));
+        assert_eq!(next(&mut plan, &servers, Instant::now()), Next::Do(receiving.to_vec()));
+        servers[1..].iter_mut().for_each(stop);
+        plan.to = Some(BackendId(1));
+        (plan, servers)
+    }
+
+    #[test]
+    fn the_candidate_acknowledges_again_when_the_move_is_undone() {
+        let (mut plan, mut servers) = chosen();
+        let now = Instant::now();
+        let source = AsSource { count: 1, timeout: std::time::Duration::from_secs(9), is_lossless: true };
+        plan.semi_sync = Some([(Some(source), false), (None, true)]);
+        servers[1].seen.as_mut().unwrap().semi_sync.source = Some(source);
+        assert!(plan.undo("a look has failed"));
+        let on = BackendId(1);
+        let steps = vec![
+            Step::SetSemiSync { on, source: None, acknowledges: true },
+            Step::StartReplica(BackendId(2)),
+        ];
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(steps));
+        let own = &mut servers[1].seen.as_mut().unwrap().semi_sync;
+        (own.source, own.acknowledges) = (None, true);
+        servers[2] = server(2, 5, 5);
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::StartReplica(on)]));
+    }
+
+    #[test]
+    fn a_replica_that_does_not_answer_when_the_move_is_undone_is_named() {
+        let (mut plan, mut servers) = chosen();
+        let now = Instant::now();
+        servers[1] = server(1, 5, 5);
+        servers[2].seen = Err("gone".into());
+        assert!(plan.undo("a look has failed"));
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::Release(BackendId(0))]));
+        assert!(plan.left_out[0].0 == BackendId(2) && plan.left_out[0].1.contains("START REPLICA"));
     }
 }

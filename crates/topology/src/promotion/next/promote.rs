@@ -12,7 +12,7 @@ use crate::backend::BackendId;
 use crate::promotion::errant::refused;
 use crate::promotion::plan::{Move, OnLoss, Part, Plan};
 use crate::promotion::proof::{Heir, is_still_shut};
-use crate::promotion::standing::{Guard, Server, Standing};
+use crate::promotion::standing::{Guard, Server, Source, Standing};
 use crate::promotion::step::Step;
 use crate::replication::Receiver;
 
@@ -186,7 +186,7 @@ fn catch_up(
         };
         return Some(step.map_or(Next::Wait(Waiting::CatchUp), |step| Next::Do(vec![step])));
     }
-    if !standing.sources.is_empty() && is_behind(&standing.received) {
+    if may_end_its_source(plan, servers, aim) && is_behind(&standing.received) {
         if plan.waits_too_long(Waiting::Apply, now) {
             let why = format!("{} has not applied what it has received", aim.name);
             return Some(undo(plan, servers, now, why));
@@ -199,6 +199,17 @@ fn catch_up(
         });
     }
     None
+}
+
+/// It follows another server, and is to follow none. An old primary that is opened again keeps a source that is no server of this
+/// cluster: it had that before. The new one was looked at: it follows the old primary alone.
+fn may_end_its_source(plan: &Plan, servers: &[Server], aim: &Server) -> bool {
+    let Some(own) = aim.standing().filter(|own| !own.sources.is_empty()) else { return false };
+    let is_own = |source: &Source| {
+        let is_other = |other: &Server| other.id != aim.id && source.is(other);
+        servers.iter().any(is_other) || plan.relays.iter().any(|relay| source.is_relay(relay))
+    };
+    aim.id != plan.from || aim.follows_plainly() && own.sources.iter().any(is_own)
 }
 
 /// What is missing for it to follow; `None`: it does, or is about to.
@@ -227,7 +238,7 @@ fn arrange(
         return Some(Next::Do(first));
     }
     let mut steps = attach(plan, servers, (aim, standing), &due, now);
-    if !standing.sources.is_empty() {
+    if may_end_its_source(plan, servers, aim) {
         steps.push(Step::Detach(aim.id));
     }
     if steps.is_empty() {
@@ -238,7 +249,7 @@ fn arrange(
 }
 
 /// As it was before, with the roles exchanged; where it is undone, as it was.
-fn semi_sync(plan: &Plan, servers: &[Server]) -> Vec<Step> {
+pub(super) fn semi_sync(plan: &Plan, servers: &[Server]) -> Vec<Step> {
     let step = |(id, (source, acknowledges)): (BackendId, Part)| {
         let now = &find(servers, id)?.standing()?.semi_sync;
         let is_so = (now.source, now.acknowledges) == (source, acknowledges);
@@ -334,7 +345,10 @@ fn attach(
 fn moves_along(plan: &Plan, servers: &[Server], server: &Server) -> bool {
     let is_side = |id| server.id == id;
     let follows = |id| find(servers, id).is_some_and(|side| server.points_to(side));
-    [Some(plan.from), plan.to].into_iter().flatten().any(|id| is_side(id) || follows(id))
+    // One that followed the candidate before the move goes on with that where it is undone.
+    let is_behind =
+        |id| follows(id) && (id == plan.from || plan.undoing.is_none() || !plan.was_behind(server));
+    [Some(plan.from), plan.to].into_iter().flatten().any(|id| is_side(id) || is_behind(id))
 }
 
 /// With semi-sync the first write would wait, perhaps for ever, for replicas that are not there yet.
@@ -365,11 +379,16 @@ fn gather(
         return Some(undo(plan, servers, now, why));
     }
     // Where a primary is lost, one that waits is better than none: its own time-out says for how long.
-    if plan.kind != Move::Switchover || plan.undoing.is_some() {
+    if plan.kind != Move::Switchover || plan.undoing.is_some() || is_old_gone(plan, servers) {
         plan.leave_out(aim, why);
         return None;
     }
     Some(undo(plan, servers, now, why))
+}
+
+/// The old primary has died since it gave its role up. The new one has all of it by now, and to undo the move would leave no primary.
+fn is_old_gone(plan: &Plan, servers: &[Server]) -> bool {
+    plan.frozen.is_some() && find(servers, plan.from).is_none_or(|from| from.seen.is_err())
 }
 
 /// Relays are to acknowledge, and it would not wait for them.
@@ -422,121 +441,4 @@ fn finish(plan: &mut Plan, servers: &[Server], (aim, standing): (&Server, &Stand
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::promotion::candidate::tests::server;
-    use crate::promotion::standing::AsSource;
-    use crate::promotion::{Limits, Next, Wanted, next};
-
-    /// All have been taken over, and sessions wait.
-    fn plan(kind: Move, servers: &[Server]) -> Plan {
-        let mut plan = Plan::new(kind, BackendId(0), Wanted::default(), Limits::default());
-        plan.taken_over = servers.iter().map(|server| server.id).collect();
-        (plan.to, plan.held) = (Some(BackendId(1)), Some(Instant::now()));
-        plan
-    }
-
-    fn close(server: &mut Server) {
-        server.seen.as_mut().unwrap().guard = Guard::Closed;
-    }
-
-    #[test]
-    fn what_was_written_by_hand_before_the_new_primary_is_open_is_fetched() {
-        let (mut servers, now) = (vec![server(0, 9, 9), server(1, 5, 5)], Instant::now());
-        servers[1].seen.as_mut().unwrap().sources.clear();
-        let mut plan = plan(Move::Switchover, &servers);
-        (plan.is_opening, plan.frozen) = (true, Some(servers[1].standing().unwrap().executed.clone()));
-        // Somebody has opened the old one again, and written there.
-        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::Close(BackendId(0))]));
-        close(&mut servers[0]);
-        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::EndSessions(BackendId(0))]));
-        plan.done(&Step::EndSessions(BackendId(0)), now);
-        let fetch = Step::Attach { on: BackendId(1), to: BackendId(0) };
-        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![fetch]));
-    }
-
-    #[test]
-    fn a_move_ends_where_both_have_something_that_the_other_has_not() {
-        let (mut servers, now) = (vec![server(0, 9, 9), server(1, 10, 10)], Instant::now());
-        let mut plan = plan(Move::Switchover, &servers);
-        plan.is_opening = true;
-        let told = next(&mut plan, &servers, now);
-        assert!(matches!(&told, Next::Stuck(why) if why.contains("check which of the two")), "{told:?}");
-        assert_eq!(plan.is_overtaken(&servers).map(|one| one.id), Some(BackendId(0)));
-        close(&mut servers[0]);
-        assert!(plan.is_overtaken(&servers).is_none(), "nobody has opened it");
-    }
-
-    #[test]
-    fn a_lost_primary_that_was_closed_is_opened_again_when_the_move_is_undone() {
-        let (mut servers, now) = (vec![server(0, 9, 9), server(1, 5, 5)], Instant::now());
-        let mut plan = plan(Move::Failover, &servers);
-        plan.to = None;
-        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::Close(BackendId(0))]));
-        assert!(plan.has_closed);
-        close(&mut servers[0]);
-        plan.done(&Step::EndSessions(BackendId(0)), now);
-        assert!(plan.undo("the candidate is late"));
-        let gone = Err("no answer".into());
-        let back = std::mem::replace(&mut servers[0].seen, gone);
-        assert_eq!(next(&mut plan, &servers, now), Next::Wait(Waiting::Closed));
-        let late = now + plan.limits.others;
-        assert!(matches!(next(&mut plan, &servers, late), Next::Stuck(_)), "whoever goes on opens it");
-        assert!(plan.is_unfinished());
-        servers[0].seen = back;
-        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![Step::Open(BackendId(0))]));
-    }
-
-    #[test]
-    fn an_actor_that_has_not_seen_the_primary_wants_to_see_all_replicas_shut() {
-        let now = Instant::now();
-        let mut servers: Vec<_> = (0..3).map(|id| server(id, 5, 5)).collect();
-        servers[0].seen = Err("no answer".into());
-        let stopped = |server: &mut Server| {
-            server.seen.as_mut().unwrap().sources[0].receiver = Receiver::Stopped("".into());
-        };
-        servers[1..].iter_mut().for_each(stopped);
-        let goes_on = |servers: &[Server]| {
-            let mut plan = plan(Move::Failover, servers);
-            next(&mut plan, servers, now);
-            plan.undoing
-        };
-        assert_eq!(goes_on(&servers), None);
-        let mut more = servers.clone();
-        more[2].seen = server(2, 6, 6).seen;
-        stopped(&mut more[2]);
-        assert!(goes_on(&more).unwrap().contains("db2 has received more"));
-        servers[2].seen = Err("no answer".into());
-        assert!(goes_on(&servers).unwrap().contains("db2 cannot be asked"));
-    }
-
-    #[test]
-    fn the_new_primary_waits_as_one_did_that_had_fallen_back() {
-        let (mut servers, now) = (vec![server(0, 9, 9), server(1, 9, 9)], Instant::now());
-        let source = AsSource { count: 1, timeout: std::time::Duration::from_secs(9), is_lossless: true };
-        servers[0].seen.as_mut().unwrap().semi_sync.source = Some(source);
-        let mut plan = plan(Move::Failover, &servers);
-        plan.proof.watch(&servers[0], (&servers, &[]), now);
-        assert_eq!(plan.proof.calm, None, "nothing is proved");
-        servers[0].seen = Err("no answer".into());
-        plan.note_semi_sync(&servers[0], &servers[1]);
-        let (on, (waits, _)) = plan.semi_sync_wanted()[1];
-        assert_eq!((on, waits), (BackendId(1), Some(source)));
-    }
-
-    #[test]
-    fn a_primary_that_has_forgotten_how_it_waited_is_told_before_it_takes_writes() {
-        let (mut servers, now) = (vec![server(0, 9, 9), server(1, 9, 9)], Instant::now());
-        close(&mut servers[0]);
-        let source = AsSource { count: 1, timeout: std::time::Duration::from_secs(9), is_lossless: true };
-        let reopening = |waited| {
-            let mut plan = Plan::reopening(BackendId(0), Limits::default());
-            plan.taken_over = servers.iter().map(|server| server.id).collect();
-            plan.waited = waited;
-            next(&mut plan, &servers, now)
-        };
-        let waits = Step::SetSemiSync { on: BackendId(0), source: Some(source), acknowledges: false };
-        assert_eq!(reopening(Some(source)), Next::Do(vec![waits]));
-        assert_eq!(reopening(None), Next::Do(vec![Step::Open(BackendId(0))]), "it did not wait");
-    }
-}
+mod tests;
