@@ -83,6 +83,7 @@ fn whole(flavor: Flavor) {
     let mut scene = Scene::with_relay(flavor, &[&programs::option(&folder)]);
     events_are_there(&scene);
     roles_move(&scene);
+    channels_keep_their_settings(&scene);
     programs::programs_run_around_moves(&scene, &folder);
     prepared_transactions_stay_where_they_are(&scene);
     docs_say_what_works(&scene);
@@ -137,6 +138,36 @@ fn events_run_on(scene: &Scene, name: &str) {
         let runs = found.lines().any(|line| line == format!("runs {user}@% ENABLED"));
         assert_eq!(runs, server.name == name, "{}: {found}", server.name);
         assert!(!found.contains(&format!("rests {user}@% ENABLED")), "{}: {found}", server.name);
+    }
+}
+
+/// Whoever has been the primary is told to follow as the replicas were.
+fn channels_keep_their_settings(scene: &Scene) {
+    let (change, wanted) = if scene.flavor == Flavor::MariaDb {
+        (
+            "STOP SLAVE; CHANGE MASTER TO MASTER_SSL_CIPHER = 'HIGH'; START SLAVE",
+            ["Master_SSL_Cipher: HIGH"; 2],
+        )
+    } else {
+        (
+            "STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_TLS_VERSION = 'TLSv1.3', \
+             SOURCE_COMPRESSION_ALGORITHMS = 'zstd,uncompressed', SOURCE_ZSTD_COMPRESSION_LEVEL = 5; START REPLICA",
+            ["COMPRESSION_ALGORITHM: zstd,uncompressed", "ZSTD_COMPRESSION_LEVEL: 5"],
+        )
+    };
+    for name in ["replica1", "replica2"] {
+        scene.server(name).query(change).unwrap();
+    }
+    for [to, old] in [["replica1", "primary"], ["primary", "replica1"]] {
+        scene.rows(&format!("SWITCHOVER TO {to}"));
+        scene.assert_primary(to);
+        let sql = if scene.flavor == Flavor::MariaDb {
+            "SHOW SLAVE STATUS"
+        } else {
+            "SELECT * FROM performance_schema.replication_connection_configuration"
+        };
+        let told = scene.server(old).query_vertical(sql).unwrap();
+        assert!(wanted.iter().all(|setting| told.contains(setting)), "{old}: {told}");
     }
 }
 

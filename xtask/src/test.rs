@@ -21,8 +21,8 @@ const FUZZ_SECONDS: u64 = 6;
 /// Tests of one program that run at the same time. Most wait for servers, so that more than the cores are good; each
 /// may have a cluster of its own, so that many more are not.
 const TEST_THREADS: &str = "4";
-/// Programs that run at the same time. Each has several clusters of servers already.
-const LANES: usize = 1;
+/// Programs that run at the same time: most of the time of each goes by in waiting.
+const LANES: usize = 2;
 
 /// So many tests at most may fail once and pass alone. More are no accident of a busy machine.
 const MOST_UNSTEADY: usize = 3;

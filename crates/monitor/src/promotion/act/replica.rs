@@ -32,6 +32,10 @@ pub(in crate::promotion) async fn manner(open: &mut Open) -> Result<Option<Manne
             ("MASTER_SSL_CA", word("Master_SSL_CA_File")),
             ("MASTER_SSL_CERT", word("Master_SSL_Cert")),
             ("MASTER_SSL_KEY", word("Master_SSL_Key")),
+            ("MASTER_SSL_CAPATH", word("Master_SSL_CA_Path")),
+            ("MASTER_SSL_CIPHER", word("Master_SSL_Cipher")),
+            ("MASTER_SSL_CRL", word("Master_SSL_Crl")),
+            ("MASTER_SSL_CRLPATH", word("Master_SSL_Crlpath")),
             ("MASTER_SSL_VERIFY_SERVER_CERT", on("Master_SSL_Verify_Server_Cert")),
         ]
     } else {
@@ -43,6 +47,14 @@ pub(in crate::promotion) async fn manner(open: &mut Open) -> Result<Option<Manne
             ("SOURCE_SSL_CA", word("SSL_CA_FILE")),
             ("SOURCE_SSL_CERT", word("SSL_CERTIFICATE")),
             ("SOURCE_SSL_KEY", word("SSL_KEY")),
+            ("SOURCE_SSL_CAPATH", word("SSL_CA_PATH")),
+            ("SOURCE_SSL_CIPHER", word("SSL_CIPHER")),
+            ("SOURCE_SSL_CRL", word("SSL_CRL_FILE")),
+            ("SOURCE_SSL_CRLPATH", word("SSL_CRL_PATH")),
+            ("SOURCE_TLS_VERSION", word("TLS_VERSION")),
+            ("SOURCE_TLS_CIPHERSUITES", word("TLS_CIPHERSUITES")),
+            ("SOURCE_COMPRESSION_ALGORITHMS", word("COMPRESSION_ALGORITHM")),
+            ("SOURCE_ZSTD_COMPRESSION_LEVEL", text("ZSTD_COMPRESSION_LEVEL")),
             ("SOURCE_SSL_VERIFY_SERVER_CERT", on("SSL_VERIFY_SERVER_CERTIFICATE")),
             ("GET_SOURCE_PUBLIC_KEY", on("GET_PUBLIC_KEY")),
         ]
