@@ -101,7 +101,7 @@ impl Etcd {
     }
 
     /// Sends it a signal.
-    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+    pub fn signal(&self, signal: Signal) -> Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         Ok(kill_process(pid.context("a process id out of range")?, signal)?)
     }

@@ -2,8 +2,8 @@
 
 use delphinus_sandbox::{Flavor, REPL};
 
-/// Longer than any word of SQL, and with a quote, which has to get through.
-const PASSWORD: &str = "failover'pw";
+/// The password of that account. Longer than any word of SQL, and with a quote, which has to get through.
+pub const FAILOVER_PASSWORD: &str = "failover'pw";
 
 const MYSQL: &str = "RELOAD, PROCESS, EVENT, REPLICATION CLIENT, REPLICATION SLAVE, SYSTEM_VARIABLES_ADMIN, \
      PERSIST_RO_VARIABLES_ADMIN, CONNECTION_ADMIN, REPLICATION_SLAVE_ADMIN, GROUP_REPLICATION_ADMIN, SET_ANY_DEFINER";
@@ -12,7 +12,7 @@ const MARIADB: &str = "RELOAD, PROCESS, EVENT, SLAVE MONITOR, REPLICATION SLAVE,
 
 /// The statements that make it on a primary.
 pub fn failover_account(flavor: Flavor) -> String {
-    let password = PASSWORD.replace('\'', "''");
+    let password = FAILOVER_PASSWORD.replace('\'', "''");
     let user = format!("CREATE USER failover@'%' IDENTIFIED BY '{password}'");
     if flavor == Flavor::MariaDb {
         format!("{user}; GRANT {MARIADB} ON *.* TO failover@'%'")
@@ -27,7 +27,7 @@ pub fn failover_account(flavor: Flavor) -> String {
 pub fn failover_section(more: &[&str]) -> String {
     let (user, password) = (REPL.user, REPL.password);
     format!(
-        "[cluster.failover]\nuser = \"failover\"\npassword = \"{PASSWORD}\"\nreplication_user = \"{user}\"\n\
+        "[cluster.failover]\nuser = \"failover\"\npassword = \"{FAILOVER_PASSWORD}\"\nreplication_user = \"{user}\"\n\
          replication_password = \"{password}\"\n{}\n",
         more.join("\n")
     )

@@ -6,6 +6,7 @@
 mod asked;
 pub mod cache_writes;
 mod cached;
+mod certificates;
 pub mod change;
 mod client;
 mod config_file;
@@ -41,6 +42,7 @@ pub mod suites;
 pub mod vip;
 
 pub use asked::{Asked, exit_after};
+pub use certificates::{Authority, Pair};
 pub use client::packet::{Packets, Wire};
 pub use client::{Answer, Client, Login, ServerError};
 pub use config_file::ConfigFile;
@@ -48,7 +50,7 @@ pub use counting_relay::CountingRelay;
 pub use delay::delay_replica;
 pub use drivers::{Driver, run_python};
 pub use etcd::{Etcd, Guard};
-pub use failover_account::{failover_account, failover_section};
+pub use failover_account::{FAILOVER_PASSWORD, failover_account, failover_section};
 pub use general_log::GeneralLog;
 pub use haproxy::Haproxy;
 pub use http_door::{HttpDoor, Reply, bearer};

@@ -2,17 +2,19 @@
 //! makes the kernel ask for the neighbour.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use delphinus_kernel::LinkSocket;
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::addresses::Interface;
 use crate::announce::{ARP, arp_request};
-use crate::netlink::list;
+use crate::netlink::{list, tell};
 
 /// The hardware address of a host that answers for the address; none within `limit`.
 pub(crate) fn by_whom(
@@ -23,7 +25,7 @@ pub(crate) fn by_whom(
     let Some(mac) = interface.mac.filter(|_| !interface.is_loopback) else { return Ok(None) };
     match address {
         IpAddr::V4(address) => probe(address, interface.index, mac, limit),
-        IpAddr::V6(_) => neighbour(address, interface.index, limit),
+        IpAddr::V6(address) => neighbour(address, interface.index, limit),
     }
 }
 
@@ -48,10 +50,11 @@ fn probe(address: Ipv4Addr, interface: u32, mac: [u8; 6], limit: Duration) -> io
     }
 }
 
-fn neighbour(address: IpAddr, interface: u32, limit: Duration) -> io::Result<Option<[u8; 6]>> {
+fn neighbour(address: Ipv6Addr, interface: u32, limit: Duration) -> io::Result<Option<[u8; 6]>> {
+    forget(address, interface)?;
     // To the port of `discard`: what matters is that the kernel has to find the neighbour.
     let socket = std::net::UdpSocket::bind("[::]:0")?;
-    let _ = socket.send_to(&[0], (address, 9));
+    let _ = socket.send_to(&[0], (IpAddr::V6(address), 9));
     let until = Instant::now() + limit;
     while Instant::now() < until {
         let mut found = None;
@@ -70,11 +73,29 @@ fn neighbour(address: IpAddr, interface: u32, limit: Duration) -> io::Result<Opt
     Ok(None)
 }
 
-fn hardware_address(entry: &NeighbourMessage, address: IpAddr) -> Option<[u8; 6]> {
-    let is_it = entry.attributes.iter().any(|one| match (one, address) {
-        (NeighbourAttribute::Destination(NeighbourAddress::Inet6(ip)), IpAddr::V6(wanted)) => *ip == wanted,
-        _ => false,
-    });
+/// What the kernel has learnt of that neighbour: it may be from a host that had the address and is dead. An entry that somebody has made
+/// stays. Who may not do that asks with what is known.
+fn forget(address: Ipv6Addr, interface: u32) -> io::Result<()> {
+    let mut is_learnt = false;
+    list(NETLINK_ROUTE, RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()), |message| {
+        if let RouteNetlinkMessage::NewNeighbour(one) = message {
+            let is_made = one.header.state == NeighbourState::Permanent;
+            is_learnt |=
+                one.header.ifindex == interface && !is_made && hardware_address(&one, address).is_some();
+        }
+    })?;
+    if is_learnt {
+        let mut entry = NeighbourMessage::default();
+        (entry.header.family, entry.header.ifindex) = (AddressFamily::Inet6, interface);
+        entry.attributes.push(NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)));
+        let _ = tell(NETLINK_ROUTE, RouteNetlinkMessage::DelNeighbour(entry), 0);
+    }
+    Ok(())
+}
+
+fn hardware_address(entry: &NeighbourMessage, address: Ipv6Addr) -> Option<[u8; 6]> {
+    let wanted = NeighbourAttribute::Destination(NeighbourAddress::Inet6(address));
+    let is_it = entry.attributes.contains(&wanted);
     let mac = entry.attributes.iter().find_map(|one| match one {
         NeighbourAttribute::LinkLayerAddress(bytes) => <[u8; 6]>::try_from(bytes.as_slice()).ok(),
         _ => None,

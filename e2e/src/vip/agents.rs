@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use super::watch::Watch;
 use super::world::{LIMIT, admin_section, ask, signal, start_etcd, start_on, virtual_ip};
 use super::{Case, Row, failsafe, group_store, own_moves};
+use crate::certificates::Authority;
 use crate::client::{Client, Login};
 use crate::etcd::{Etcd, Folder};
 use crate::failover::{Servers, tool};
@@ -99,6 +100,8 @@ pub(super) struct Agents {
     pub(super) cluster: Cluster,
     pub(super) machines: Machines,
     folder: Folder,
+    /// Certifies the doors by which members ask each other.
+    members: Authority,
     pub(super) primary: usize,
     is_failsafe: bool,
     /// They move the role themselves, with these lines of `[cluster.failover]`. None: they follow it.
@@ -133,6 +136,7 @@ impl Agents {
             group_store::make_user(&cluster.servers[0])?;
         }
         let folder = Folder::new("agents")?;
+        let members = Authority::new(folder.path(), "members")?;
         let processes: Vec<u32> = (0..3).map(|at| machines.process(at)).collect();
         let watch = |last: &u8| Watch::begin(IpAddr::V4(virtual_ip(&machines, *last)), processes.clone());
         let watches = VIPS.iter().map(watch).collect();
@@ -143,6 +147,7 @@ impl Agents {
             cluster,
             machines,
             folder,
+            members,
             primary: 0,
             is_failsafe,
             failover: None,
@@ -172,7 +177,11 @@ impl Agents {
             None => group_store::LEASE.to_owned(),
         };
         let address = self.machines.address(at);
-        let (failsafe, door) = if self.is_failsafe { failsafe::options(address) } else { Default::default() };
+        let (failsafe, door) = if self.is_failsafe {
+            failsafe::options(&self.members, self.folder.path(), address)?
+        } else {
+            Default::default()
+        };
         let is_group = cluster.flavor == Flavor::Group;
         let topology = if is_group { "group_replication" } else { "read_only" };
         let failover = self.failover.map(|lines| failover_section(lines) + &admin_section(address));

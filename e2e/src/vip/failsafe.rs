@@ -1,5 +1,7 @@
 //! `on_store_loss = "failsafe"`: a holder that has lost the store stays as long as the other members promise to take nothing over.
 
+use std::net::Ipv4Addr;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,7 @@ use rustix::process::Signal;
 use super::proxies::{ETCD, Proxies};
 use super::world::LIMIT;
 use super::{Case, Row};
+use crate::certificates::Authority;
 use crate::poll::until;
 
 pub(super) const CASES: &[Case<Proxies>] = &[
@@ -25,16 +28,21 @@ pub(super) const CASES: &[Case<Proxies>] = &[
 /// The HTTP door of each member.
 const HTTP: u16 = 6_480;
 
-/// Lines of `[lease]`, and the door by which the members ask each other.
-pub(super) fn options(address: std::net::Ipv4Addr) -> (String, String) {
+/// Lines of `[lease]`, and the door by which the members ask each other, as docs/ha.md has it: by TLS, and each verifies the other.
+pub(super) fn options(members: &Authority, folder: &Path, address: Ipv4Addr) -> Result<(String, String)> {
     let token = "a-token-of-the-members-0123456789";
+    let own = members.certify(folder, (&format!("member-{address}"), &address.to_string()), None)?;
     let lease = format!(
-        "on_store_loss = \"failsafe\"\nfailsafe_address = \"http://{address}:{HTTP}\"\nfailsafe_token = \"{token}\"\n"
+        "on_store_loss = \"failsafe\"\nfailsafe_address = \"https://{address}:{HTTP}\"\nfailsafe_token = \"{token}\"\nfailsafe_ca = \"{}\"\n",
+        members.file.display()
     );
     let door = format!(
-        "[http]\naddresses = [\"{address}:{HTTP}\"]\ntls = \"disabled\"\n[[http.token]]\nname = \"members\"\ntoken = \"{token}\"\nrole = \"admin\"\n"
+        "[http]\naddresses = [\"{address}:{HTTP}\"]\ntls_cert = \"{}\"\ntls_key = \"{}\"\n\
+         [[http.token]]\nname = \"members\"\ntoken = \"{token}\"\nrole = \"operator\"\n",
+        own.cert.display(),
+        own.key.display()
     );
-    (lease, door)
+    Ok((lease, door))
 }
 
 /// Longer than any lease.

@@ -70,7 +70,7 @@ fn moved(
     look: fn(&mut Proxies, Sessions, usize) -> Result<()>,
 ) -> Result<Duration> {
     let holder = world.holder()?;
-    let before = world.config(holder);
+    let before = world.config(holder)?;
     world.change(holder, &before.replace(ADDRESSES, &format!("{ADDRESSES}\n{lines}")))?;
     let sessions = Sessions::open(world, holder)?;
     let since = Instant::now();

@@ -14,6 +14,7 @@ use super::world::{
     LIMIT, admin_section, ask, change_on, is_reached, signal, start_behind, start_etcd, start_on, virtual_ip,
 };
 use super::{Case, Row};
+use crate::certificates::Authority;
 use crate::client::{Client, Login};
 use crate::etcd::{Etcd, Folder};
 use crate::machines::{Machines, Way};
@@ -42,6 +43,7 @@ pub(super) const CASES: &[Case<Proxies>] = &[
     Case { name: "etcd hangs", is_short: false, run: store_hangs },
     Case { name: "wall clocks step by hours", is_short: false, run: step },
     Case { name: "proxy cannot serve a query", is_short: false, run: unfit },
+    Case { name: "proxy is set OFFLINE", is_short: false, run: offline },
 ];
 
 pub(super) struct Proxies {
@@ -52,6 +54,8 @@ pub(super) struct Proxies {
     cluster: Cluster,
     pub(super) machines: Machines,
     folder: Folder,
+    /// Certifies the doors by which members ask each other.
+    members: Authority,
     doubles_before: u32,
     kind: Kind,
 }
@@ -83,6 +87,7 @@ impl Proxies {
         };
         let cluster = Cluster::start(&spec, &Silent)?;
         let folder = Folder::new("vip")?;
+        let members = Authority::new(folder.path(), "members")?;
         let processes = || vec![machines.process(0), machines.process(1)];
         let v4 = IpAddr::V4(virtual_ip(&machines, 100));
         let v6: IpAddr = "fd77::100".parse()?;
@@ -94,6 +99,7 @@ impl Proxies {
             cluster,
             machines,
             folder,
+            members,
             doubles_before: 0,
             kind,
         };
@@ -102,15 +108,17 @@ impl Proxies {
         Ok(world)
     }
 
-    pub(super) fn config(&self, at: usize) -> String {
+    pub(super) fn config(&self, at: usize) -> Result<String> {
         let (cluster, server) = (&self.cluster, &self.cluster.servers[0]);
         let own = virtual_ip(&self.machines, 100);
         let (failsafe, door) = match self.kind {
-            Kind::Failsafe => super::failsafe::options(self.machines.address(at)),
+            Kind::Failsafe => {
+                super::failsafe::options(&self.members, self.folder.path(), self.machines.address(at))?
+            }
             Kind::Plain | Kind::Apart => Default::default(),
         };
         let interface = if self.kind == Kind::Apart { super::apart::OPTION } else { "" };
-        format!(
+        Ok(format!(
             "[proxy]\ndata_dir = \"{}/m{at}\"\nworkers = 1\n[[listener]]\naddress = \"[::]:{PORT}\"\n[[listener]]\naddress = \"{own}:{OWN_PORT}\"\n\
              [[user]]\nname = \"{}\"\npassword = \"{}\"\n[cluster]\n[[cluster.backend]]\nname = \"db\"\n\
              address = \"{}:{}\"\nrole = \"primary\"\ntrust_server_certificate = true\n\
@@ -127,11 +135,11 @@ impl Proxies {
             admin_section(self.machines.address(at)),
             self.etcd.endpoint,
             virtual_ip(&self.machines, 100),
-        )
+        ))
     }
 
     pub(super) fn start_proxy(&mut self, at: usize) -> Result<()> {
-        self.start_with(at, &self.config(at))
+        self.start_with(at, &self.config(at)?)
     }
 
     pub(super) fn start_with(&mut self, at: usize, config: &str) -> Result<()> {
@@ -406,7 +414,7 @@ fn step(world: &mut Proxies) -> Result<Row> {
     for at in [holder, 1 - holder] {
         let mut clock = Clock::new(world.folder.path(), &format!("clock{at}"))?;
         world.kill(at);
-        let config = world.config(at);
+        let config = world.config(at)?;
         let proxy = start_behind(&clock.words(), (&world.machines, at), world.folder.path(), &config)?;
         clock.belongs_to(proxy.pid());
         world.processes[at] = Some(proxy);
@@ -434,6 +442,15 @@ fn step(world: &mut Proxies) -> Result<Row> {
 
 /// The database is there for one of them only: a proxy that cannot serve a query must not have the address.
 fn unfit(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    world.machines.cut(holder, DATABASE)?;
+    let row = world.has_moved_from(holder, since);
+    world.machines.mend(holder)?;
+    row
+}
+
+fn offline(world: &mut Proxies) -> Result<Row> {
     let holder = world.holder()?;
     let since = Instant::now();
     world.ask(holder, "SET PROXY OFFLINE")?;

@@ -31,7 +31,7 @@ const THIRD: usize = 2;
 fn grows(world: &mut Proxies) -> Result<Row> {
     let (holder, more) = (world.holder()?, virtual_ip(world.machines(), 101));
     let process = world.machines().process(holder);
-    let before = world.config(holder);
+    let before = world.config(holder)?;
     let mut session = world.connect()?;
     session.query("SET @kept = 'still here'")?;
     let since = Instant::now();
@@ -55,7 +55,7 @@ fn neighbours(world: &Proxies, words: &str) -> Result<String> {
 /// Also when all that is said of the virtual IP itself has been said.
 fn announces(world: &mut Proxies) -> Result<Row> {
     let (holder, more) = (world.holder()?, virtual_ip(world.machines(), 101));
-    let before = world.config(holder);
+    let before = world.config(holder)?;
     until(LIMIT, "the last announcement of the others", || {
         let since = world.ask(holder, "SELECT MIN(state_s) FROM vips")?;
         Ok(since.trim().parse::<u64>()? > 21)
@@ -80,7 +80,7 @@ fn lacks_one(world: &mut Proxies) -> Result<Row> {
         Ok(world.watches.iter().all(|watch| watch.holder() == Some(other)))
     })?;
     // No interface of the machine is in that network.
-    let config = world.config(one).replace(LAST, "\"fd77::100\", \"198.51.100.7\"]");
+    let config = world.config(one)?.replace(LAST, "\"fd77::100\", \"198.51.100.7\"]");
     world.start_with(one, &config)?;
     until(LIMIT, "the proxy to answer", || Ok(world.ask(one, "SHOW VIPS").is_ok()))?;
     world.kill(other);

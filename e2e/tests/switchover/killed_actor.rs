@@ -11,26 +11,43 @@ use super::keys::Keys;
 use super::load::Load;
 use super::support::{LIMIT, Scene};
 
-/// When it is killed, counted from the first word of the move in its log. A move takes 100 to 400 ms: one that has come to its end by then
-/// counts, too.
-const MOMENTS_MS: [u64; 5] = [0, 20, 40, 70, 110];
+/// When it is killed: as soon as its log says that this was done.
+const STEPS: [&str; 8] = [
+    "a move begins",
+    "hold new transactions",
+    "set read-only",
+    "end client sessions",
+    "follow",
+    "stop following",
+    "take writes",
+    "release held transactions",
+];
 
-/// A group's own part of a move takes longer than all others.
+/// A group's own part of a move takes longer than all others: counted from the first word of the move, in ms.
 const IN_A_GROUP_MS: [u64; 2] = [20, 250];
+
+/// A moment of a move.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// So long after its first word.
+    Ms(u64),
+    /// When the log has this, or the end of the move.
+    Step(&'static str),
+}
 
 #[test]
 fn an_actor_that_is_killed_at_any_step_leaves_one_primary() {
     let _turn = super::turn();
-    killed(Flavor::MariaDb, &Keys::Etcd(Etcd::start().unwrap()), &MOMENTS_MS);
+    killed(Flavor::MySql, &Keys::Etcd(Etcd::start().unwrap()), &STEPS.map(Moment::Step));
 }
 
 #[test]
 fn an_actor_that_is_killed_leaves_one_primary_where_the_group_is_the_store() {
     let _turn = super::turn();
-    killed(Flavor::Group, &Keys::Group, &IN_A_GROUP_MS);
+    killed(Flavor::Group, &Keys::Group, &IN_A_GROUP_MS.map(Moment::Ms));
 }
 
-fn killed(flavor: Flavor, keys: &Keys, moments_ms: &[u64]) {
+fn killed(flavor: Flavor, keys: &Keys, moments: &[Moment]) {
     let mut scene = Scene::with(flavor, &[], keys.section("one"));
     keys.prepare(&scene.stage.cluster.servers[0]);
     let operators = Operators::default();
@@ -38,7 +55,7 @@ fn killed(flavor: Flavor, keys: &Keys, moments_ms: &[u64]) {
     let topology = Some(if flavor == Flavor::Group { "group_replication" } else { "read_only" });
     let config = ConfigFile { topology, sections, ..ConfigFile::default() };
     let (mut other, address, _port) = scene.stage.another_proxy(&config).unwrap();
-    for after in moments_ms.iter().copied() {
+    for moment in moments.iter().copied() {
         // The one that acts is killed. As a rule the other one is the next that acts; where nothing was begun yet it comes back in time and
         // goes on to act.
         let (is_first, load, begun, asked) = loop {
@@ -51,13 +68,14 @@ fn killed(flavor: Flavor, keys: &Keys, moments_ms: &[u64]) {
             let mut operator = acts.connect(&of_acting).unwrap();
             let acting = if is_first { &*scene.stage.proxy().unwrap() } else { &other };
             let moves = || acting.log().matches("a move begins").count();
-            let before = moves();
+            let (before, mark) = (moves(), acting.log().len());
             let load = Load::start(&rests, 3);
             load.go_on();
             let begun = Instant::now();
             let asked = thread::spawn(move || operator.rows("SWITCHOVER").map(drop));
             until(LIMIT, "an answer", || Ok(moves() > before || asked.is_finished())).unwrap();
             if moves() > before {
+                wait_for(moment, || acting.log().split_off(mark));
                 break (is_first, load, begun, asked);
             }
             // It has lost that right just now.
@@ -65,17 +83,16 @@ fn killed(flavor: Flavor, keys: &Keys, moments_ms: &[u64]) {
             assert!(refused.contains("lease store"), "{refused}");
             load.end_with();
         };
-        thread::sleep(Duration::from_millis(after));
         let killed = if is_first { scene.stage.proxy().unwrap() } else { &mut other };
         killed.kill();
         let _ = asked.join().unwrap();
         until(LIMIT, "the end of the move", || Ok(keys.journal(&scene.stage.cluster.servers)?.is_empty()))
             .unwrap();
         load.go_on();
-        eprintln!("killed after {after} ms: it has come to its end after {:?}", begun.elapsed());
+        eprintln!("killed after {moment:?}: it has come to its end after {:?}", begun.elapsed());
         let (acknowledged, errors) = load.end_with();
         for error in &errors {
-            assert!(["9101", "1213", "9102"].iter().any(|code| error.contains(code)), "{after} ms: {error}");
+            assert!(["9101", "1213", "9102"].iter().any(|code| error.contains(code)), "{moment:?}: {error}");
         }
         let killed = if is_first { scene.stage.proxy().unwrap() } else { &mut other };
         killed.start_again().unwrap();
@@ -97,4 +114,18 @@ fn killed(flavor: Flavor, keys: &Keys, moments_ms: &[u64]) {
         Ok(primary(&of_first).is_some() && primary(&of_first) == primary(&of_other))
     })
     .unwrap();
+}
+
+/// `log`: what it has said since before the move.
+fn wait_for(moment: Moment, log: impl Fn() -> String) {
+    match moment {
+        Moment::Ms(after) => thread::sleep(Duration::from_millis(after)),
+        Moment::Step(step) => {
+            let deadline = Instant::now() + LIMIT;
+            while !log().contains(step) && !log().contains("the move is") {
+                assert!(Instant::now() < deadline, "no \"{step}\": {}", log());
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
 }

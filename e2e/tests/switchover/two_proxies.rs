@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_e2e::{Address, Client, ConfigFile, Etcd, Operators, Proxy, failover_section, until};
 use delphinus_sandbox::Flavor;
+use rustix::process::Signal;
 
 use super::load::Load;
 use super::support::{LIMIT, Scene, actor};
@@ -100,7 +101,7 @@ fn take_out_when_held(scene: &Scene) -> thread::JoinHandle<()> {
     })
 }
 
-/// The first proxy replaces the primary by itself. The second one, which acts after it, knows when that was, and replaces the next one only by
+/// The first proxy replaces the primary by itself, as soon as the store answers. The second one, which acts after it, knows when that was, and replaces the next one only by
 /// an operator's word. The event that ran on the first primary runs on each new one. Who is left.
 fn lost_twice(
     scene: &mut Scene,
@@ -113,7 +114,7 @@ fn lost_twice(
             operator.query(&format!("SET cluster.failover.{option}")).unwrap();
         }
     }
-    scene.server_mut("primary").kill9();
+    without_the_store_no_proxy_acts(scene, etcd);
     until(LIMIT, "another primary", || Ok(scene.primary_or("primary") != "primary")).unwrap();
     let next = scene.primary();
     event_runs_on(scene, &next);
@@ -134,6 +135,21 @@ fn lost_twice(
     operators.connect(address).unwrap().rows(&command).unwrap();
     event_runs_on(scene, last);
     last
+}
+
+/// The primary dies while the store does not answer. Both proxies see that, and reach the replicas.
+fn without_the_store_no_proxy_acts(scene: &mut Scene, etcd: &Etcd) {
+    etcd.signal(Signal::STOP).unwrap();
+    // Longer than the lease.
+    thread::sleep(Duration::from_secs(4));
+    scene.server_mut("primary").kill9();
+    scene.until_down("primary");
+    // Much longer than a proxy takes otherwise.
+    thread::sleep(Duration::from_secs(5));
+    let is_open = |name: &&str| scene.server(name).query("SELECT @@read_only").unwrap().trim() != "1";
+    let opened: Vec<_> = ["replica1", "replica2"].into_iter().filter(is_open).collect();
+    etcd.signal(Signal::CONT).unwrap();
+    assert_eq!(opened, [""; 0], "opened without the store");
 }
 
 fn event_runs_on(scene: &Scene, name: &str) {

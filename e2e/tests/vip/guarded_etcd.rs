@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use delphinus_e2e::{Etcd, Guard, Proxy, proxy_binary, run, until};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair};
+use delphinus_e2e::{Authority, Etcd, Guard, Pair, Proxy, proxy_binary, run, until};
 
 const LIMIT: Duration = Duration::from_secs(40);
 const TTL: &str = "3";
@@ -56,11 +55,14 @@ fn a_lease_is_kept_where_etcd_asks_for_a_user() {
 #[test]
 fn a_lease_is_kept_where_etcd_asks_for_a_certificate_and_a_user() {
     let folder = Folder::new();
-    let (ours, others) = (Authority::new(&folder.0, "ours"), Authority::new(&folder.0, "others"));
-    let server = ours.certify(&folder.0, "server", Some("etcd"));
-    let named = ours.certify(&folder.0, "named", Some("one"));
-    let client = ours.certify(&folder.0, "client", None);
-    let stranger = others.certify(&folder.0, "stranger", None);
+    let [ours, others] = ["ours", "others"].map(|name| Authority::new(&folder.0, name).unwrap());
+    let certify = |by: &Authority, name: &str, common_name| {
+        by.certify(&folder.0, (name, "127.0.0.1"), common_name).unwrap()
+    };
+    let server = certify(&ours, "server", Some("etcd"));
+    let named = certify(&ours, "named", Some("one"));
+    let client = certify(&ours, "client", None);
+    let stranger = certify(&others, "stranger", None);
     let mut etcd = with_certificates(&ours, &server, &client);
 
     let lines = |user: &str, ca: &Authority, own: Option<&Pair>| {
@@ -182,44 +184,6 @@ fn is_renewed(etcd: &Etcd, before: Option<[u64; 2]>) -> [u64; 2] {
     assert_eq!(entry(etcd), Some(held), "the lease of the process has ended");
     assert!(before.is_none_or(|before| before == held), "the process had to take another lease");
     held
-}
-
-/// Whoever signs certificates.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    file: PathBuf,
-}
-
-/// A certificate and its key.
-struct Pair {
-    cert: PathBuf,
-    key: PathBuf,
-}
-
-impl Authority {
-    fn new(folder: &Path, name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let file = folder.join(format!("{name}.pem"));
-        fs::write(&file, issuer.pem()).unwrap();
-        Self { issuer, file }
-    }
-
-    /// `common_name`: the CN of its subject.
-    fn certify(&self, folder: &Path, name: &str, common_name: Option<&str>) -> Pair {
-        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-        params.distinguished_name = DistinguishedName::new();
-        if let Some(name) = common_name {
-            params.distinguished_name.push(DnType::CommonName, name);
-        }
-        let own = KeyPair::generate().unwrap();
-        let [cert, key] = ["pem", "key"].map(|ending| folder.join(format!("{name}.{ending}")));
-        fs::write(&cert, params.signed_by(&own, &self.issuer).unwrap().pem()).unwrap();
-        fs::write(&key, own.serialize_pem()).unwrap();
-        Pair { cert, key }
-    }
 }
 
 /// A folder that goes with its owner. etcd reads its files when it starts, and the certificates again for each connection.

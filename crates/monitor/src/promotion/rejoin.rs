@@ -3,26 +3,40 @@
 use delphinus_topology::Flavor;
 use delphinus_topology::promotion::Server;
 
-/// The reason why it does not come back, and what to do. `user`: the account of `[cluster.failover]`, which may read logs.
-pub(super) fn advice(server: Option<&Server>, why: &str, user: &str) -> String {
+/// The reason why it does not come back, and what to do. `primary`: whom it would follow; `user`: the account of `[cluster.failover]`, which
+/// may read logs.
+pub(super) fn advice(server: Option<&Server>, primary: Option<&Server>, (why, user): (&str, &str)) -> String {
     let name = server.map_or("it", |server| &*server.name);
-    let of_server = server.and_then(|server| Some((server, server.standing()?)));
-    let (Some((server, standing)), Some(own)) =
-        (of_server, why.strip_prefix("it has transactions of its own: "))
-    else {
+    let Some((server, standing)) = server.and_then(|server| Some((server, server.standing()?))) else {
         return format!("{name} does not follow the primary: {why}");
     };
     let is_mysql = standing.flavor != Flavor::MariaDb;
-    let export = export(server, user, is_mysql.then_some(own));
-    let rebuild = if is_mysql {
-        "CLONE INSTANCE FROM user@primary:3306 IDENTIFIED BY '...', then REJOIN it"
-    } else {
-        "SELECT @@gtid_binlog_state on the primary, then mariadb-backup of it; on the copy RESET MASTER, SET GLOBAL gtid_binlog_state \
-         to the former and gtid_slave_pos to the backup's, then REJOIN it"
+    let rebuild = if is_mysql { by_clone(primary) } else { by_backup(primary) };
+    let Some(own) = why.strip_prefix("it has transactions of its own: ") else {
+        let how = why.contains("build it anew").then(|| format!(". How: {rebuild}"));
+        return format!("{name} does not follow the primary: {why}{}", how.unwrap_or_default());
     };
+    let export = export(server, user, is_mysql.then_some(own));
     format!(
         "{name} stays read-only and follows no server, because it has transactions of its own: {own}. 1. Save \
-         them: {export} . 2. Decide which of them the primary needs. 3. Build {name} anew: {rebuild}"
+         them: {export} . 2. Decide which of them the primary needs. 3. Build {name} anew: {rebuild}, then REJOIN it"
+    )
+}
+
+/// `MySQL`: on the server that is built anew.
+fn by_clone(primary: Option<&Server>) -> String {
+    let (host, port) = primary.map_or(("primary", 3306), |primary| (&*primary.host, primary.port));
+    format!(
+        "INSTALL PLUGIN clone SONAME 'mysql_clone.so' on both, SET GLOBAL clone_valid_donor_list = '{host}:{port}', SET GLOBAL super_read_only = 0, \
+         CLONE INSTANCE FROM 'user'@'{host}':{port} IDENTIFIED BY '...'"
+    )
+}
+
+fn by_backup(primary: Option<&Server>) -> String {
+    let name = primary.map_or("the primary", |primary| &*primary.name);
+    format!(
+        "SELECT @@gtid_binlog_state on {name}, then mariadb-backup of it; on the copy RESET MASTER, SET GLOBAL gtid_binlog_state \
+         to the former and gtid_slave_pos to the backup's"
     )
 }
 
@@ -65,7 +79,7 @@ mod tests {
     #[test]
     fn what_is_its_own_is_exported_by_a_command_that_can_be_pasted() {
         let own = "3e11fa47-71ca-11e1-9e33-c80aa9429562:7";
-        let said = |flavor, why: &str| advice(Some(&server(flavor)), why, "fail over");
+        let said = |flavor, why: &str| advice(Some(&server(flavor)), None, (why, "fail over"));
         let told = said(Flavor::MySql, &format!("it has transactions of its own: {own}"));
         let place = "--host=10.0.0.7 --port=3307 --user='fail over' --password";
         let mysql = format!(
@@ -83,12 +97,22 @@ mod tests {
         );
     }
 
+    #[test]
+    fn whoever_has_to_be_built_anew_is_told_how() {
+        let (old, new) = (server(Flavor::MySql), server(Flavor::MySql));
+        let why = "it has started again without transactions that it wrote before: x: build it anew, then REJOIN it";
+        let told = advice(Some(&old), Some(&new), (why, "failover"));
+        assert!(told.ends_with("CLONE INSTANCE FROM 'user'@'10.0.0.7':3307 IDENTIFIED BY '...'"), "{told}");
+        let told = advice(Some(&server(Flavor::MariaDb)), Some(&new), (why, "failover"));
+        assert!(told.contains("SELECT @@gtid_binlog_state on db1, then mariadb-backup"), "{told}");
+    }
+
     /// Of many transactions each has to be in the command: it would leave the others out.
     #[test]
     fn a_long_list_is_not_cut() {
         let own: Vec<_> = (0..100).map(|number| format!("3e11fa47-71ca-11e1-9e33-{number:012}:7")).collect();
         let why = format!("it has transactions of its own: {}", own.join(",\n"));
-        let told = advice(Some(&server(Flavor::MySql)), &why, "failover");
+        let told = advice(Some(&server(Flavor::MySql)), None, (&why, "failover"));
         assert!(told.contains(&format!("--include-gtids='{}'", own.join(","))), "{told}");
     }
 

@@ -329,6 +329,16 @@ impl Plan {
         vec![(self.from, old), (to, new)]
     }
 
+    /// True if another server has the role of this one, or is about to be opened: the move is not undone any more.
+    pub fn is_replaced(&self, id: BackendId) -> bool {
+        let is_gone = match self.kind {
+            Move::Rejoin => true,
+            Move::Failover => self.is_opening && self.undoing.is_none(),
+            Move::Switchover | Move::Reopening => false,
+        };
+        is_gone && id == self.from && self.to != Some(id)
+    }
+
     /// Who is to have the role in the end.
     pub fn aim(&self) -> Option<BackendId> {
         if self.undoing.is_some() { Some(self.from) } else { self.to }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
-use delphinus_topology::promotion::{Move, Plan, Server, Step, identity_of};
+use delphinus_topology::promotion::{Plan, Server, Step, identity_of};
 use delphinus_topology::{BackendId, Wish};
 use tracing::{info, warn};
 
@@ -160,7 +160,7 @@ impl Driver {
                 port,
             };
             let has_account = own.relay(&plan.relays).is_none();
-            let is_replaced = plan.kind == Move::Rejoin && plan.from == hand.id;
+            let is_replaced = plan.is_replaced(hand.id);
             let around = Around {
                 settings: set,
                 monitor,

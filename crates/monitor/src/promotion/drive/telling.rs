@@ -72,9 +72,10 @@ impl Driver {
             (Ok(()), None) if plan.kind == Move::Rejoin && !plan.left_out.is_empty() => {
                 // Not what the time line has of it: that is cut.
                 let refused = plan.left_out.last();
-                let server = refused.and_then(|(id, _)| servers.iter().find(|server| server.id == *id));
+                let find = |wanted| servers.iter().find(|server| Some(server.id) == wanted);
                 let why = refused.map_or("", |(_, why)| why);
-                ("refused", Some(rejoin::advice(server, why, user)))
+                let server = find(refused.map(|(id, _)| *id));
+                ("refused", Some(rejoin::advice(server, find(plan.to), (why, user))))
             }
             (Ok(()), None) => ("done", None),
             (Ok(()), Some(why)) => ("undone", Some(why.to_string())),

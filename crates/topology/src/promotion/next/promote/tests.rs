@@ -261,3 +261,16 @@ fn events_that_slept_before_sleep_when_the_move_is_undone() {
     assert_eq!(undone(&[], false), Next::Done);
     assert_eq!(undone(&[], true), enable(&["app.old"]), "an earlier actor may have disabled it");
 }
+
+/// Its waiting commits are ended without a word only where another server has the role.
+#[test]
+fn a_lost_primary_is_replaced_from_when_the_new_one_is_opened() {
+    let mut plan = plan(Move::Failover, &[]);
+    let [old, new] = [BackendId(0), BackendId(1)];
+    assert!(!plan.is_replaced(old), "the move may still be undone");
+    plan.is_opening = true;
+    assert!(plan.is_replaced(old) && !plan.is_replaced(new));
+    assert!(Plan::rejoin(old, new, Limits::default()).is_replaced(old));
+    plan.kind = Move::Switchover;
+    assert!(!plan.is_replaced(old));
+}
