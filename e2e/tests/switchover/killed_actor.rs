@@ -14,13 +14,13 @@ use super::support::{LIMIT, Scene};
 /// When it is killed: as soon as its log says that this was done.
 const STEPS: [&str; 8] = [
     "a move begins",
-    "hold new transactions",
-    "set read-only",
-    "end client sessions",
-    "follow",
-    "stop following",
-    "take writes",
-    "release held transactions",
+    "step=\"hold new transactions\"",
+    "step=\"set read-only\"",
+    "step=\"end client sessions\"",
+    "step=\"follow\"",
+    "step=\"stop following\"",
+    "step=\"take writes\"",
+    "step=\"release held transactions\"",
 ];
 
 /// A group's own part of a move takes longer than all others: counted from the first word of the move, in ms.
