@@ -147,6 +147,8 @@ fn time(flavor: Flavor) {
     let error = client.query("COMMIT").unwrap_err();
     if let Ok(error) = error.downcast::<ServerError>() {
         assert!(error.message.contains("its transaction was idle"), "{error}");
+        let code = if flavor == Flavor::MariaDb { 1927 } else { 4031 };
+        assert_eq!((error.code, &*error.sqlstate), (code, "08S01"), "pools go by the class: {error}");
     }
     let mut next = stage.address.connect().unwrap();
     assert_eq!(next.value("SELECT COUNT(*) FROM app.limited FOR UPDATE").unwrap(), "0");
