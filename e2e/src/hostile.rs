@@ -1,10 +1,12 @@
 //! Hostile clients beside ordinary ones: what an attack costs the proxy in memory, and the others in time.
 //!
-//! Owns: the run of one attack (`run_attack`), the attacks (`attack`), and the table of docs/limits.md (`page`).
+//! Owns: the run of one attack (`run_attack`), the attacks (`attack`), what the account has back after one (`given_back`), and the table
+//! of docs/limits.md (`page`).
 
 mod arena;
 mod attack;
 mod bystander;
+mod given_back;
 mod page;
 mod rogue;
 
@@ -63,6 +65,8 @@ pub struct Row {
     pub times: [Times; 3],
     /// How often something was refused them.
     pub errors: u64,
+    /// What was not given back to `memory_limit` after the attack, by owner.
+    pub missing: Vec<String>,
 }
 
 impl Row {
@@ -77,6 +81,9 @@ impl Row {
         if during > self.allowed_mib() {
             return Some(format!("{during} MiB are more than {}", self.allowed_mib()));
         }
+        if !self.missing.is_empty() {
+            return Some(format!("memory is not given back: {}", self.missing.join("; ")));
+        }
         (self.errors > 0).then(|| format!("ordinary clients got {} errors", self.errors))
     }
 }
@@ -84,6 +91,7 @@ impl Row {
 /// Runs one attack with so many clients beside ordinary ones.
 pub fn run_attack(arena: &mut Arena, attack: &Attack, clients: usize) -> Result<Row> {
     let look = arena.scale.look;
+    let taken = given_back::taken(arena)?;
     let stage = &mut arena.stage;
     let bystanders = Bystanders::start(stage)?;
     thread::sleep(look);
@@ -101,9 +109,19 @@ pub fn run_attack(arena: &mut Arena, attack: &Attack, clients: usize) -> Result<
     let after = bystanders.take();
     let last = proxy.resident_kib()? / 1024;
     let errors = bystanders.end()?;
+    let missing = given_back::missing(arena, &taken)?;
     let times = [before, during, after];
     let (flavor, limit_mib) = (arena.flavor, arena.scale.limit_mib);
-    Ok(Row { name: attack.name, flavor, limit_mib, clients, mib: [first, most, last], times, errors })
+    Ok(Row {
+        name: attack.name,
+        flavor,
+        limit_mib,
+        clients,
+        mib: [first, most, last],
+        times,
+        errors,
+        missing,
+    })
 }
 
 /// The most memory that the proxy has had since it is watched.

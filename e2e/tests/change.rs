@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use delphinus_e2e::{Address, Client, ConfigFile, Login, Operators, Stage, until};
+use delphinus_e2e::{Address, Client, ConfigFile, Login, Operators, ServerError, Stage, until};
 use delphinus_sandbox::Flavor;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -509,10 +509,11 @@ fn who_waits_in_a_pause_can_be_ended_and_one_user_alone_can_wait() {
     operator.query("KILL QUERY USER app").unwrap();
     let (error, mut client) = killed.join().unwrap();
     assert_eq!(error.code, 1317, "{error}");
-    let killed = thread::spawn(move || client.query("SELECT 1 FROM answered_by").is_err());
+    let killed = thread::spawn(move || client.query("SELECT 1 FROM answered_by").unwrap_err());
     changing.until_paused(1);
     operator.query("KILL USER app").unwrap();
-    assert!(killed.join().unwrap());
+    let error = killed.join().unwrap();
+    assert!(!error.is::<ServerError>(), "it is told nothing: {error}");
     let mut goes = address.connect().unwrap();
     goes.send(3, b"INSERT INTO app.changed (client) VALUES (73)").unwrap();
     changing.until_paused(1);

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | where a client comes in | `listener` |
 //! | which users there are, and what is known of their passwords | `users` |
-//! | what the primary says of a password | `prove` |
+//! | what the primary says of a password | `password_check` |
 //! | to which cluster a client gets | `clusters` |
 //! | from where clients may come | `addresses` |
 //! | which clients get in: limits | `admission` |
@@ -26,7 +26,7 @@ mod inquiry;
 mod limits;
 mod listener;
 mod login_attempt;
-mod prove;
+mod password_check;
 mod registry;
 mod users;
 
@@ -43,6 +43,6 @@ pub use limits::{
 };
 pub use listener::{Arrival, ListenerMode, ListenerSettings};
 pub use login_attempt::{LoginAttempt, LoginPlace};
-pub use prove::{Prover, Unproven};
+pub use password_check::{Prover, Unproven};
 pub use registry::{Connected, Registry};
 pub use users::{BackendAuth, User, Users};

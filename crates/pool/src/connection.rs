@@ -20,7 +20,7 @@ use crate::asked::AskedLog;
 use crate::budget::{Budget, Claim, Permit};
 use crate::census::Member;
 use crate::expired::Standing;
-use crate::forgotten::Transactions;
+use crate::forgotten_transactions::Transactions;
 use crate::keys::Keys;
 use crate::memory::{Leaving, Memory, Seen, Unsaved};
 use crate::rights::Epoch;

@@ -35,6 +35,7 @@ pub enum PoolError {
         /// The backend's name.
         backend: Arc<str>,
         /// What happened.
+        #[source]
         error: NetError,
     },
     /// The backend refused the login or a fix-up.
@@ -59,6 +60,7 @@ pub enum PoolError {
         /// The backend's name.
         backend: Arc<str>,
         /// What happened.
+        #[source]
         error: NetError,
     },
     /// The session has entered a schema, and has something on its connection, as a transaction: only starting over leaves a

@@ -17,7 +17,7 @@ use crate::budget::Permit;
 use crate::checkout::Doing;
 use crate::connection::{Connection, Identity, Thread};
 use crate::error::PoolError;
-use crate::forgotten::Transactions;
+use crate::forgotten_transactions::Transactions;
 use crate::open::log_in_with_keys;
 use crate::pool::{Pool, Settings};
 

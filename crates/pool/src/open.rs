@@ -18,7 +18,7 @@ use crate::census::Member;
 use crate::connection::{BackendConnId, Connection, Identity, SHAPE};
 use crate::error::PoolError;
 use crate::expired::Standing;
-use crate::forgotten::Transactions;
+use crate::forgotten_transactions::Transactions;
 use crate::memory::{Memory, Seen, Unsaved};
 use crate::pool::Settings;
 use crate::statements::Statements;

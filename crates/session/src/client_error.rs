@@ -129,6 +129,8 @@ pub(crate) fn access_denied(user: &str, given: &str) -> ErrPacket {
 mod tests {
     use std::time::Duration;
 
+    use delphinus_sql::Flavor;
+
     use super::*;
 
     /// (number, SQLSTATE where the session goes on, where it ends)
@@ -167,6 +169,7 @@ mod tests {
     #[test]
     fn the_class_of_the_sqlstate_says_whether_the_session_ends() {
         let why = || "why".to_owned();
+        let idle = |flavor| ProxyError::IdleInTransaction("limit".into(), 1, flavor);
         let transaction = |as_deadlock| ProxyError::Lost(Lost::Transaction { how: why(), as_deadlock });
         for (error, code, goes_on, ends) in [
             (ProxyError::UnknownCommand, 1047, "HY000", "08S01"),
@@ -183,6 +186,8 @@ mod tests {
             (ProxyError::Shutdown, 1053, "HY000", "08S01"),
             (ProxyError::Killed, 1317, "70100", "70100"),
             (ProxyError::ConnectionKilled, 1927, "70100", "70100"),
+            (idle(Flavor::MySql), 4031, "HY000", "08S01"),
+            (idle(Flavor::MariaDb), 1927, "HY000", "08S01"),
             (ProxyError::NoSuchThread(7), 1094, "HY000", "08S01"),
         ] {
             assert_eq!(told(&error), (code, goes_on.to_owned(), ends.to_owned()), "{error:?}");

@@ -1,10 +1,10 @@
 //! The client's end: its stream, and what it has sent and nobody has taken yet.
 
+mod attended_command;
 mod beside;
 mod cut;
 mod cut_short;
 mod input;
-mod own_command;
 mod passage;
 mod relay;
 mod send;

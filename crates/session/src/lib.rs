@@ -12,7 +12,7 @@
 //! | how connections are taken, kept and given back | `hold` |
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `io/relay` |
-//! | what the proxy itself runs there, and may wait for | `ready`, by `io/own_command` |
+//! | what the proxy itself runs there, and may wait for | `ready`, by `io/attended_command` |
 //! | what the proxy answers itself | `answer/x` |
 //! | how the cluster looks to sessions, and what they report | `outlook` |
 //! | what a session has to find where it reads | `fresh` |

@@ -155,7 +155,27 @@ impl ProxyError {
             | Self::NotCompressed => ErrorKind::ClientProtocol,
             Self::ClientGone => ErrorKind::ClientLost,
             Self::Expired | Self::IdleInTransaction(..) => ErrorKind::ClientTimeout,
-            _ => ErrorKind::Proxy,
+            Self::MemoryFull(_)
+            | Self::UnknownStatement(..)
+            | Self::NoOpenCursor(_)
+            | Self::TooManyStatements(_)
+            | Self::Behind(_)
+            | Self::CannotPrepareAgain(_)
+            | Self::NoSuchThread(_)
+            | Self::NotOwner(_)
+            | Self::KillOfExpression
+            | Self::CodeKills
+            | Self::Killed
+            | Self::ConnectionKilled
+            | Self::Shutdown
+            | Self::TooManyClients(..)
+            | Self::HostNotAllowed(_)
+            | Self::LimitReached(_)
+            | Self::DiagnosticsGone
+            | Self::ClientCharset(_)
+            | Self::SchemaName(..)
+            | Self::OtherCluster(_)
+            | Self::Steered(_) => ErrorKind::Proxy,
         }
     }
 

@@ -66,7 +66,7 @@ impl Session {
             }
             let input = match self.next_command().await? {
                 // It came after the KILL, whose answer its client may have seen: both can be found in one turn.
-                Waited::Command(_) if self.held.activity.is_killed() => return self.say_goodbye().await,
+                Waited::Command(_) if self.held.activity.is_killed() => return Ok(()),
                 Waited::Command(input) => input,
                 Waited::Crowded(input) => {
                     if self.refuse_crowded(input).await? {
@@ -113,6 +113,8 @@ impl Session {
             self.held.activity.runs_nowhere();
             match served {
                 Served::Answered => {}
+                // Another session has ended it while its statement waited: its client is told no more than on a server.
+                Served::Error(_) if self.held.activity.is_killed() => return Ok(()),
                 Served::Error(error) => {
                     answer::remember_error(&self.held.memory, &error);
                     answer::give_error(&mut self.client, &error, false).await?;
@@ -270,10 +272,12 @@ impl Session {
                 && !self.state.status.contains(Status::IN_TRANS)
     }
 
+    /// A killed session is told nothing, as on a server: its client would take that for the answer to its next statement.
     async fn say_goodbye(&mut self) -> Result<(), NetError> {
-        let is_killed = self.held.activity.is_killed();
-        let error = if is_killed { answer::killed(self.state.flavor()) } else { ProxyError::Shutdown };
-        self.say_unasked(&error).await
+        if self.held.activity.is_killed() {
+            return Ok(());
+        }
+        self.say_unasked(&ProxyError::Shutdown).await
     }
 
     /// An error that answers no command: the session ends with it.

@@ -382,7 +382,7 @@ impl Session {
             Some(checkout) => self.settle_changed(checkout, ran).await,
         };
         if has_begun {
-            self.state.note_opening(statement, text.sql);
+            self.state.note_opening(statement);
         }
         if settled.is_ok() && self.client.post_last(rest, *len) {
             return Ok(Served::Answered);

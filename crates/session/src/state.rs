@@ -113,9 +113,9 @@ impl Wanted {
 
     /// Takes in that a transaction has begun. One that the server has refused to begin may leave an older one open, with all that
     /// was written in it.
-    pub(crate) fn note_opening(&mut self, statement: &Statement, sql: &[u8]) {
+    pub(crate) fn note_opening(&mut self, statement: &Statement) {
         if self.status.contains(Status::IN_TRANS) {
-            self.just_begun.note(statement, sql);
+            self.just_begun.note(statement);
         }
     }
 

@@ -97,6 +97,8 @@ bit_set! {
     CHANGES_RIGHTS = 40;
     /// A body of statements in which `EXECUTE` stands: what that runs is put together where it runs. See `spells`.
     BODY_EXECUTES = 41;
+    /// `START TRANSACTION READ WRITE` and nothing else. `BEGINS_SPECIAL` has it, too.
+    BEGINS_READ_WRITE = 42;
 }
 
 impl Effects {

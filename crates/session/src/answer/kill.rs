@@ -96,7 +96,7 @@ impl Sessions<'_> {
     }
 }
 
-/// The error of a connection that was killed.
+/// The error of a session that has killed itself.
 pub(crate) fn killed(flavor: Flavor) -> ProxyError {
     match flavor {
         Flavor::MySql => ProxyError::Killed,

@@ -55,9 +55,9 @@ pub(super) fn of(error: &ProxyError) -> Number {
         E::NotOwner(_) => (ER_KILL_DENIED_ERROR, GENERAL),
         E::KillOfExpression | E::CodeKills => (ER_NOT_SUPPORTED_YET, SYNTAX_OR_ACCESS),
         E::Killed | E::ClientGone => (ER_QUERY_INTERRUPTED, INTERRUPTED),
-        E::ConnectionKilled | E::IdleInTransaction(_, _, Flavor::MariaDb) => {
-            (ER_CONNECTION_KILLED, INTERRUPTED)
-        }
+        E::ConnectionKilled => (ER_CONNECTION_KILLED, INTERRUPTED),
+        // The client does not expect this end: with another class its pool would keep the connection.
+        E::IdleInTransaction(_, _, Flavor::MariaDb) => (ER_CONNECTION_KILLED, LINK_FAILURE),
         E::Expired | E::IdleInTransaction(_, _, Flavor::MySql) => (DISCONNECTED, LINK_FAILURE),
         E::Shutdown => (ER_SERVER_SHUTDOWN, LINK_FAILURE),
         E::TooManyClients(refusal, _) => of_refusal(*refusal),

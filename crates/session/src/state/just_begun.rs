@@ -15,18 +15,17 @@ pub(crate) enum Opening {
     ReadWrite,
 }
 
-const READ_WRITE: &str = "START TRANSACTION READ WRITE";
-
 impl Opening {
     /// How `statement` begins a transaction, if it does nothing else. What SET TRANSACTION has said for it pins.
-    fn of(statement: &Statement, sql: &[u8]) -> Option<Self> {
+    fn of(statement: &Statement) -> Option<Self> {
         match statement.class {
             Class::StartTransaction if statement.effects.contains(Effects::BEGINS_READ_ONLY) => {
                 Some(Self::ReadOnly)
             }
-            Class::StartTransaction if statement.effects.contains(Effects::BEGINS_SPECIAL) => {
-                sql.trim_ascii().eq_ignore_ascii_case(READ_WRITE.as_bytes()).then_some(Self::ReadWrite)
+            Class::StartTransaction if statement.effects.contains(Effects::BEGINS_READ_WRITE) => {
+                Some(Self::ReadWrite)
             }
+            Class::StartTransaction if statement.effects.contains(Effects::BEGINS_SPECIAL) => None,
             Class::Begin | Class::StartTransaction => Some(Self::Plain),
             _ => None,
         }
@@ -36,7 +35,7 @@ impl Opening {
         match self {
             Self::Plain => "START TRANSACTION",
             Self::ReadOnly => "START TRANSACTION READ ONLY",
-            Self::ReadWrite => READ_WRITE,
+            Self::ReadWrite => "START TRANSACTION READ WRITE",
         }
     }
 }
@@ -58,8 +57,8 @@ impl JustBegun {
     }
 
     /// `statement` has begun a transaction.
-    pub(super) fn note(&mut self, statement: &Statement, sql: &[u8]) {
-        self.by_last = Opening::of(statement, sql);
+    pub(super) fn note(&mut self, statement: &Statement) {
+        self.by_last = Opening::of(statement);
     }
 
     /// The statement has run.
@@ -96,6 +95,11 @@ mod tests {
             ("/* x */ START TRANSACTION", Some(Opening::Plain)),
             ("START TRANSACTION READ ONLY", Some(Opening::ReadOnly)),
             (" start transaction read write ", Some(Opening::ReadWrite)),
+            ("/* app */ START TRANSACTION READ WRITE", Some(Opening::ReadWrite)),
+            ("START TRANSACTION  READ  WRITE", Some(Opening::ReadWrite)),
+            ("START TRANSACTION READ WRITE;", Some(Opening::ReadWrite)),
+            ("START TRANSACTION READ WRITE /* app */", Some(Opening::ReadWrite)),
+            ("/* app */ START TRANSACTION  READ ONLY;", Some(Opening::ReadOnly)),
             ("START TRANSACTION WITH CONSISTENT SNAPSHOT", None),
             ("START TRANSACTION READ ONLY, WITH CONSISTENT SNAPSHOT", None),
             ("START TRANSACTION READ WRITE, WITH CONSISTENT SNAPSHOT", None),
@@ -106,7 +110,7 @@ mod tests {
             ("BEGIN; SELECT 1 FROM t", None),
         ] {
             let statement = classify(sql.as_bytes(), LexOptions::default());
-            assert_eq!(Opening::of(&statement, sql.as_bytes()), opening, "{sql}");
+            assert_eq!(Opening::of(&statement), opening, "{sql}");
         }
     }
 
@@ -114,13 +118,13 @@ mod tests {
     fn after(sqls: &[&str]) -> JustBegun {
         let (mut just_begun, mut begins) = (JustBegun::default(), None);
         for sql in sqls {
-            if let Some((statement, sql)) = begins.take() {
-                just_begun.note(&statement, sql);
+            if let Some(statement) = begins.take() {
+                just_begun.note(&statement);
             }
             just_begun.next();
             let statement = classify(sql.as_bytes(), LexOptions::default());
             let is_beginning = matches!(statement.class, Class::Begin | Class::StartTransaction);
-            begins = is_beginning.then_some((statement, sql.as_bytes()));
+            begins = is_beginning.then_some(statement);
         }
         just_begun
     }
@@ -131,7 +135,7 @@ mod tests {
             let mut just_begun = after(sqls);
             let statement = classify(sqls[sqls.len() - 1].as_bytes(), LexOptions::default());
             if matches!(statement.class, Class::Begin) {
-                just_begun.note(&statement, b"");
+                just_begun.note(&statement);
             }
             just_begun.end_command();
             just_begun.opening()

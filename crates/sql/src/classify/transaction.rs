@@ -34,13 +34,15 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     fn start_transaction(&mut self) -> Class {
         self.cursor.bump();
         self.cursor.bump();
-        let is_read_only = self.cursor.keyword() == Keyword::Read
-            && self.is_named(self.cursor.ahead, b"only")
-            && self.cursor.beyond().0.ends_statement();
-        let form = match (is_read_only, self.cursor.at_end()) {
-            (true, _) => Effects::BEGINS_READ_ONLY,
-            (false, true) => Effects::empty(),
-            (false, false) => Effects::BEGINS_SPECIAL,
+        let says_one_mode = self.cursor.keyword() == Keyword::Read && self.cursor.beyond().0.ends_statement();
+        let form = if self.cursor.at_end() {
+            Effects::empty()
+        } else if says_one_mode && self.is_named(self.cursor.ahead, b"only") {
+            Effects::BEGINS_READ_ONLY
+        } else if says_one_mode && self.is_named(self.cursor.ahead, b"write") {
+            Effects::BEGINS_SPECIAL | Effects::BEGINS_READ_WRITE
+        } else {
+            Effects::BEGINS_SPECIAL
         };
         self.whole(Class::StartTransaction, Why::Transaction, BEGINNING | form)
     }

@@ -1,5 +1,6 @@
-//! Transactions that a `MySQL` server has forgotten: one that has read a table while it turned autocommit off takes those that follow
-//! on the connection for ones without `InnoDB`, and a later connection inherits that from one that is closed (docs/protocol-notes.md).
+//! Transactions that a server has forgotten. One that has read a table while it turned autocommit off takes those that follow on the
+//! connection for ones without `InnoDB`, on both products. On `MySQL` a later connection inherits that from one that is closed
+//! (docs/protocol-notes.md).
 //!
 //! Owns: what ends that before the connection is closed. Until then its session is pinned to it.
 
