@@ -129,7 +129,7 @@ fn a_replica_that_hangs_holds_what_it_reads(scene: &Scene) {
 fn replicas_are_known_at_once(scene: &mut Scene, socket: &Path) {
     for server_id in 7001..7011_u32 {
         // Kept until the relay is gone.
-        let _replica = ask_for_all(socket, server_id);
+        let _replica = ask_for_all(socket, server_id, scene.cluster.flavor.is_mysql());
         scene.relay.kill();
         let known = fs::read_to_string(scene.folder.join("replicas.toml")).unwrap_or_default();
         assert!(known.contains(&format!("server_id {server_id}")), "{server_id}: {known}");
@@ -139,10 +139,14 @@ fn replicas_are_known_at_once(scene: &mut Scene, socket: &Path) {
 }
 
 /// A replica that is sent the first file that there is. It may be asked for in the moment in which it is removed: then the next one is.
-fn ask_for_all(socket: &Path, server_id: u32) -> Client {
+fn ask_for_all(socket: &Path, server_id: u32, is_mysql: bool) -> Client {
     let login = Login::new(socket, REPL.user, REPL.password);
-    let set =
-        "SET @master_binlog_checksum='CRC32', @source_binlog_checksum='CRC32', @mariadb_slave_capability=4";
+    // What MariaDB's replicas say of themselves a relay of MySQL refuses.
+    let set = if is_mysql {
+        "SET @source_binlog_checksum='CRC32'"
+    } else {
+        "SET @master_binlog_checksum='CRC32', @mariadb_slave_capability=4"
+    };
     let mut dump = vec![0x12, 4, 0, 0, 0, 2, 0];
     dump.extend_from_slice(&server_id.to_le_bytes());
     let asked = eventually(LIMIT, "the relay to send the log", || {
