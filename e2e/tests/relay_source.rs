@@ -90,6 +90,11 @@ fn old_files_go_on_mariadb() {
 }
 
 #[test]
+fn old_files_go_by_age_and_after_replicas() {
+    keep::files_go_by_age_and_after_replicas(Flavor::MariaDb);
+}
+
+#[test]
 fn a_full_disk_holds_commits_of_mysql() {
     disk::full(Flavor::MySql);
 }

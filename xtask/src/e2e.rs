@@ -99,7 +99,7 @@ enum Part {
     /// secret is shown, and what it costs. Of a release build. Twenty minutes.
     See(see::SeeArgs),
     /// Replication relays: MySQL and MariaDB replicas follow them while they are killed, while the log rotates, by GTID and by position, and
-    /// relays behind relays. Fifteen minutes.
+    /// relays behind relays. Half an hour; a quarter with `--quick`.
     Relay(relay::RelayArgs),
     /// Answers that are kept, held against what was promised: twenty sessions read and write what tables, views, triggers and foreign
     /// keys there are, one replica is behind. No answer may lack a write that was acknowledged. Five minutes for each kind of servers,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delphinus_e2e::{eventually, until};
 use delphinus_sandbox::{Flavor, REPL, Server};
@@ -18,6 +18,8 @@ const MOST_BYTES: u64 = 1 << 20;
 const QUIET: Duration = Duration::from_secs(4);
 /// Rotations at a time.
 const ROTATIONS: usize = 12;
+/// `expire_logs_s`.
+const EXPIRE: Duration = Duration::from_secs(5);
 
 /// Many rotations, most of them while the replica is gone, hangs, or while the archive is full.
 pub(crate) fn files_go_when_no_replica_needs_them(flavor: Flavor) {
@@ -72,6 +74,42 @@ pub(crate) fn files_go_when_no_replica_needs_them(flavor: Flavor) {
     replicas_are_known_at_once(&mut scene, &socket);
     archive.has_all_of(scene.primary());
     scene.relay.stop(Duration::from_secs(10)).unwrap();
+}
+
+/// By age while the relay knows no replica; sooner where one replica is asked for, and it has them.
+pub(crate) fn files_go_by_age_and_after_replicas(flavor: Flavor) {
+    let options = format!(
+        "expire_logs_s = {}\npurge_after_replicas = 1\nreplica_margin_s = 1\naddresses = [\"127.0.0.1:PORT\"]",
+        EXPIRE.as_secs()
+    );
+    let user = format!("[[relay.user]]\nname = \"{}\"\npassword = \"{}\"", REPL.user, REPL.password);
+    let mut scene = Scene::start(flavor, 1, (&[], &[options.as_str(), user.as_str()]));
+    scene
+        .primary()
+        .query("CREATE TABLE app.kept (id BIGINT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB)")
+        .unwrap();
+    let began = Instant::now();
+    rotate(&scene, 100);
+    until(LIMIT, "closed files to go by age", || Ok(left(&scene).len() == 1)).unwrap();
+    assert!(began.elapsed() > EXPIRE, "gone after {:?}", began.elapsed());
+    assert!(removed_by(&scene, "expire_logs_s") > 0, "{}", scene.relay.log());
+    assert_eq!(removed_by(&scene, "purge_after_replicas"), 0, "there was no replica");
+    // It has everything from the primary, and goes on behind the relay.
+    same_rows(&scene);
+    follow(&scene.cluster.servers[1], scene.port(), flavor.is_mysql());
+    until(LIMIT, "the replica to come", || Ok(scene.column("(SELECT COUNT(*) FROM relay_replicas)") == "1"))
+        .unwrap();
+    rotate(&scene, 100);
+    until(LIMIT, "closed files to go that the replica has", || Ok(left(&scene).len() == 1)).unwrap();
+    assert!(removed_by(&scene, "purge_after_replicas") > 0, "{}", scene.relay.log());
+    same_rows(&scene);
+    scene.relay.stop(Duration::from_secs(10)).unwrap();
+}
+
+/// How many files went by this option, as the relay's log has it.
+fn removed_by(scene: &Scene, option: &str) -> usize {
+    let log = scene.relay.log();
+    log.lines().filter(|line| line.contains("an old file was removed") && line.contains(option)).count()
 }
 
 fn nothing_goes_that_is_not_archived(scene: &Scene, archive: &Shelf) {
@@ -129,7 +167,7 @@ fn a_replica_that_hangs_holds_what_it_reads(scene: &Scene) {
 fn replicas_are_known_at_once(scene: &mut Scene, socket: &Path) {
     for server_id in 7001..7011_u32 {
         // Kept until the relay is gone.
-        let _replica = ask_for_all(socket, server_id);
+        let _replica = ask_for_all(socket, server_id, scene.cluster.flavor.is_mysql());
         scene.relay.kill();
         let known = fs::read_to_string(scene.folder.join("replicas.toml")).unwrap_or_default();
         assert!(known.contains(&format!("server_id {server_id}")), "{server_id}: {known}");
@@ -139,10 +177,14 @@ fn replicas_are_known_at_once(scene: &mut Scene, socket: &Path) {
 }
 
 /// A replica that is sent the first file that there is. It may be asked for in the moment in which it is removed: then the next one is.
-fn ask_for_all(socket: &Path, server_id: u32) -> Client {
+fn ask_for_all(socket: &Path, server_id: u32, is_mysql: bool) -> Client {
     let login = Login::new(socket, REPL.user, REPL.password);
-    let set =
-        "SET @master_binlog_checksum='CRC32', @source_binlog_checksum='CRC32', @mariadb_slave_capability=4";
+    // What MariaDB's replicas say of themselves a relay of MySQL refuses.
+    let set = if is_mysql {
+        "SET @source_binlog_checksum='CRC32'"
+    } else {
+        "SET @master_binlog_checksum='CRC32', @mariadb_slave_capability=4"
+    };
     let mut dump = vec![0x12, 4, 0, 0, 0, 2, 0];
     dump.extend_from_slice(&server_id.to_le_bytes());
     let asked = eventually(LIMIT, "the relay to send the log", || {

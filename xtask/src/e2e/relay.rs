@@ -5,7 +5,7 @@ use clap::Args;
 /// Options of `e2e relay`.
 #[derive(Debug, Args)]
 pub(super) struct RelayArgs {
-    /// Fewer rotations and kills: eight minutes.
+    /// Fewer rotations and kills: a quarter of an hour.
     #[arg(long)]
     quick: bool,
     /// Only this part; can be repeated. A wrong name lists them.

@@ -15,7 +15,7 @@ use delphinus_wire::gtid::{GtidIntervals, GtidPosition};
 
 use super::fatal::Fatal;
 use super::statement::{SKIP_REPLICATION, Variables};
-use crate::log::LogFile;
+use crate::log::{Flavor, LogFile};
 use crate::source::RELAY;
 
 /// MySQL, in a dump's flags: heartbeats with positions of 64 bits. The same bit as MariaDB's for ANNOTATE_ROWS.
@@ -48,6 +48,8 @@ pub(crate) struct Asked {
     pub(crate) from: From,
     /// Its `server_id`.
     pub(crate) server_id: u32,
+    /// Of which family of servers it says that it is; `None`: programs such as `mysqlbinlog` need not say it.
+    pub(crate) family: Option<Flavor>,
     /// So long after the last event it wants to know that its source lives.
     pub(crate) heartbeat: Option<Duration>,
     /// In which form.
@@ -137,6 +139,7 @@ impl Asked {
         Ok(Self {
             from,
             server_id,
+            family: family(variables),
             heartbeat: nanoseconds.map(|ns| Duration::from_nanos(ns).max(LEAST_HEARTBEAT)),
             form: if !is_mariadb && flags & HEARTBEAT_V2 != 0 {
                 HeartbeatForm::V2
@@ -173,6 +176,7 @@ impl Asked {
         Self {
             from,
             server_id: 7,
+            family: None,
             heartbeat: None,
             form: HeartbeatForm::V2,
             unwanted: Unwanted::default(),
@@ -190,12 +194,34 @@ pub(crate) fn uuid(variables: &Variables) -> String {
     variables.first(&["replica_uuid", "slave_uuid"]).unwrap_or_default().chars().take(64).collect()
 }
 
+/// The family that the replica has told: MariaDB sets a capability, MySQL alone has a `server_uuid`.
+fn family(variables: &Variables) -> Option<Flavor> {
+    if variables.get("mariadb_slave_capability").is_some() {
+        return Some(Flavor::MariaDb);
+    }
+    (!uuid(variables).is_empty()).then_some(Flavor::MySql)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// A dump of MariaDB: position 4, no flags, server 7, no file.
     const DUMP: [u8; 11] = [COM_BINLOG_DUMP, 4, 0, 0, 0, 0, 0, 7, 0, 0, 0];
+
+    #[test]
+    fn a_replica_says_of_which_family_it_is() {
+        let family_of = |set: &[(&str, &str)]| {
+            let mut variables = Variables::default();
+            for (name, value) in set {
+                assert!(variables.set(name, Some((*value).to_owned())).is_ok());
+            }
+            Asked::read(&DUMP, &variables).unwrap().unwrap().family
+        };
+        assert_eq!(family_of(&[("slave_uuid", "a-b"), ("replica_uuid", "a-b")]), Some(Flavor::MySql));
+        assert_eq!(family_of(&[("mariadb_slave_capability", "4")]), Some(Flavor::MariaDb));
+        assert_eq!(family_of(&[("source_binlog_checksum", "CRC32")]), None);
+    }
 
     #[test]
     fn a_position_of_too_many_domains_is_refused_with_a_reason() {

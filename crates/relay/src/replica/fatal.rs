@@ -30,7 +30,8 @@ pub(crate) enum Fatal {
     BadPosition(String, u64),
     /// A transaction has no number, and the replica goes by numbers.
     Anonymous,
-    /// A replica of one family of servers asks for the log of the other by number.
+    /// A replica of one family of servers asks for the log of the other: by number, or by a place, where it would stop at the other
+    /// family's events.
     OtherFamily,
     /// It does not know checksums, and the log has them.
     NoChecksums,
@@ -74,8 +75,8 @@ impl Fatal {
                  by file and position, or set gtid_mode=ON on the source"
             }
             Self::OtherFamily => {
-                "The GTIDs of MySQL and of MariaDB are not the same. The relay follows a server of the other kind: connect by file \
-                 and position"
+                "The GTIDs of MySQL and of MariaDB are not the same. The relay follows a server of the other kind: have the replica \
+                 follow a source of its own kind"
             }
             Self::NoChecksums => {
                 "Slave can not handle replication events with the checksum that master is configured to log. Set \

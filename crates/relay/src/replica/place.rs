@@ -68,6 +68,8 @@ pub(super) fn find_place(log: &Log, asked: &Asked) -> Result<Place, Fatal> {
     let Some(first) = files.first() else { return Err(Fatal::Empty) };
     let flavor = first.folder.source.flavor;
     match &asked.from {
+        // The events of the other family are not known there, wherever the replica begins.
+        _ if asked.family.is_some_and(|family| family != flavor) => Err(Fatal::OtherFamily),
         From::Place(name, position) => at_place(log, asked, (name, *position)),
         From::Set(_) if flavor == Flavor::MariaDb => Err(Fatal::OtherFamily),
         From::Position(_) if flavor == Flavor::MySql => Err(Fatal::OtherFamily),

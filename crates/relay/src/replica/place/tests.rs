@@ -57,6 +57,21 @@ fn who_lacks_what_the_source_has_lost_between_two_files_is_refused() {
     assert!(!beside.exists(), "it goes with its file");
 }
 
+/// It would be sent events that it does not know, and stop at the first of them with an error that says nothing of the reason.
+#[test]
+fn a_replica_of_the_other_family_is_refused_at_a_place_too() {
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    writer.start(start(UUID), Checksum::Crc32).unwrap();
+    run(&mut writer, &Source::new(&[&[GroupKind::Ddl]], Checksum::Crc32).sends(0, 4, true)).unwrap();
+    let at = |family| Asked { family, ..Asked::plain(From::Place("binlog.000001".to_owned(), 4)) };
+    assert_eq!(found(&log, &at(Some(Flavor::MariaDb))), Err(Fatal::OtherFamily));
+    for family in [None, Some(Flavor::MySql)] {
+        assert_eq!(found(&log, &at(family)).map(|(ordinal, _)| ordinal), Ok(0), "{family:?}");
+    }
+}
+
 #[test]
 fn a_place_in_a_file_of_which_there_are_two_is_not_guessed() {
     let one: &[GroupKind] = &[GroupKind::Ddl];
