@@ -3,30 +3,32 @@
 //! the proxy what others write, half of the writes go past it: these are held against what was acknowledged `stream_max_lag_ms` earlier.
 //!
 //! Owns: the sessions, what they do, and the judgement. An answer that was kept is told by a value that servers make anew each time
-//! (a view of `UUID()`, into which the proxy does not look). What there is to read and to write is in `objects`.
+//! (a view of `UUID()`, into which the proxy does not look). What there is to read and to write is in `objects`, how it is read in `reads`.
 
 mod moves;
 mod objects;
 mod past;
+mod proxies;
+mod reads;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
-use delphinus_sandbox::{Flavor, PortLease};
+use delphinus_sandbox::Flavor;
 use delphinus_testkit::{Client as Direct, Reply};
 use delphinus_wire::Capabilities;
 
-use crate::client::{Client, Login};
-use crate::config_file::ConfigFile;
 use crate::delay::delay_replica;
 use crate::poll::until;
 use crate::stage::{Address, Stage};
 use objects::{OBJECTS, Object, VERSIONS, WAYS, Write};
 use past::Past;
+use proxies::Proxies;
+use reads::SPELLINGS;
 
 pub use past::FAULTS;
 
@@ -50,6 +52,8 @@ pub struct Report {
     pub reads: u64,
     /// Of those, from the cache.
     pub hits: u64,
+    /// Of these, to reads without a hint: a rule lets them in, and most take the short way.
+    pub by_rules: u64,
     /// Writes that were acknowledged.
     pub writes: u64,
     /// Answers from the cache without a write that had been acknowledged when they were asked for, by what was read.
@@ -60,14 +64,15 @@ pub struct Report {
     pub moves: u64,
     /// How often a session had to begin anew because of that.
     pub broken: u64,
-    /// What the proxy next to the servers has counted.
+    /// What the proxies have counted.
     pub counted: String,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { reads, hits, writes, stale, moves, broken, .. } = self;
-        write!(f, "{reads} reads, {hits} of them from the cache, {writes} writes, {stale} answers too old")?;
+        let Self { reads, hits, by_rules, writes, stale, moves, broken, .. } = self;
+        write!(f, "{reads} reads, {hits} of them from the cache ({by_rules} by rules), {writes} writes, ")?;
+        write!(f, "{stale} answers too old")?;
         if *moves > 0 { write!(f, ", {moves} moves of the primary, {broken} sessions ended") } else { Ok(()) }
     }
 }
@@ -130,45 +135,17 @@ pub fn run(flavor: Flavor, lasts: Duration, layers: Layers) -> Result<Report> {
 pub fn run_on(stage: &Stage, lasts: Duration, layers: Layers) -> Result<Report> {
     // Before the proxies begin: what is made past them they know when they have read it.
     prepare(stage)?;
-    let mut cache = layers.cache();
     if layers == Layers::Mixed {
         // For connections that come from now on. Replicas log what they get.
         stage.cluster.servers[0].query("SET GLOBAL binlog_format = 'MIXED'")?;
     }
+    let proxies = Proxies::start(stage, layers)?;
     if layers.has_stream() {
-        cache += &past::relay(stage);
-    }
-    let door = PortLease::take()?;
-    let config = ConfigFile {
-        // A server that answers late on a busy machine is not down: its sessions would end.
-        monitor: ["interval_ms = 200", "timeout_ms = 10000", "stored_code_interval_ms = 2000"]
-            .map(str::to_owned)
-            .into(),
-        // The monitor of an outer proxy.
-        users: vec![(stage.cluster.monitor_user.clone(), stage.cluster.monitor_password.clone())],
-        topology: (layers == Layers::Moved).then_some("read_only"),
-        planted: if let Layers::Faulty(fault) = layers { Some(fault) } else { None },
-        ..ConfigFile::with_sections(&format!(
-            "{cache}[admin]\naddresses = [\"127.0.0.1:{}\"]\n[[admin.user]]\nname = \"ops\"\npassword = \"ops-pw\"\nrole = \"operate\"\n",
-            door.port()
-        ))
-    };
-    let (_proxy, address, _port) = stage.another_proxy(&config)?;
-    let outer = match layers {
-        Layers::Two => {
-            let behind =
-                ConfigFile { only_primary_at: Some(address.socket.clone()), sections: vec![cache], ..config };
-            Some(stage.another_proxy(&behind)?)
-        }
-        _ => None,
-    };
-    let address = outer.as_ref().map_or(&address, |(_, address, _)| address).clone();
-    if layers.has_stream() {
-        past::wait_until_it_follows(&mut operator(&address, door.port())?)?;
+        past::wait_until_it_follows(&mut proxies.operator()?)?;
     }
     let judge = || (0..VERSIONS).map(|_| (0..SESSIONS).map(|_| AtomicU64::new(0)).collect()).collect();
     let scene = Scene {
-        address,
+        address: proxies.address().clone(),
         end: Instant::now() + lasts,
         acknowledged: judge(),
         past: layers.has_stream().then(|| Past::new(stage, (VERSIONS, SESSIONS))),
@@ -199,34 +176,11 @@ pub fn run_on(stage: &Stage, lasts: Duration, layers: Layers) -> Result<Report> 
     })?;
     let mut report = scene.report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.moves = moves;
-    report.counted = counted(&scene.address, door.port())?;
+    report.counted = proxies.counted()?;
+    let told = || format!("{report}; {}", report.counted);
+    ensure!(report.by_rules > 0, "no read without a hint was answered from the cache: {}", told());
+    proxies.check(lasts).with_context(told)?;
     Ok(report)
-}
-
-/// An operator of the proxy next to the servers.
-fn operator(address: &Address, port: u16) -> Result<Client> {
-    let admin = Address { port, database: String::new(), ..address.clone() };
-    let mut login = Login::new(&admin).over_tcp(&admin);
-    (login.user, login.password) = ("ops".to_owned(), "ops-pw".to_owned());
-    Client::connect(&login)
-}
-
-/// What the proxy next to the servers has counted.
-fn counted(address: &Address, port: u16) -> Result<String> {
-    let mut operator = operator(address, port)?;
-    let mut rows = operator.rows("SHOW CACHE")?;
-    rows.extend(operator.rows("SELECT CONCAT('stream ', state), CONCAT(lag_ms, ' ms, eras: ', eras, ', ', transactions, ' transactions') FROM cache_streams")?);
-    rows.extend(
-        operator
-            .rows("SHOW STATUS LIKE '%pinned_micro%'")?
-            .into_iter()
-            .filter(|row| row[1].as_deref() != Some("0")),
-    );
-    let shown = |row: &Vec<Option<String>>| {
-        let text = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
-        format!("{} {}", text(0), text(1))
-    };
-    Ok(rows.iter().map(shown).collect::<Vec<_>>().join(", "))
 }
 
 /// Makes the tables, and waits until the replica that is behind has them.
@@ -242,11 +196,15 @@ fn prepare(stage: &Stage) -> Result<()> {
     for sql in objects::statements(SESSIONS) {
         client.query(&sql).with_context(|| sql.clone())?;
     }
-    client.query("CREATE OR REPLACE VIEW cw_done AS SELECT COUNT(*) AS c FROM cw_plain")?;
+    // A replica may have this view of a run before, and not yet what this one has made: the number is this one's.
+    let mark = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_millis();
+    client
+        .query(&format!("CREATE OR REPLACE VIEW cw_done AS SELECT {mark} + COUNT(*) AS c FROM cw_plain"))?;
+    let wanted = (mark + SESSIONS as u128).to_string();
     for server in &stage.cluster.servers {
         until(Duration::from_mins(1), "the tables are everywhere", || {
             let count = server.query("SELECT c FROM app.cw_done");
-            Ok(count.is_ok_and(|count| count.trim() == SESSIONS.to_string()))
+            Ok(count.is_ok_and(|count| count.trim() == wanted))
         })?;
     }
     delay_replica(stage.cluster.flavor, &stage.cluster.servers[2], DELAY_S)
@@ -412,12 +370,8 @@ impl Session<'_> {
     /// Reads something, and judges it.
     fn read(&mut self) -> Result<()> {
         let object: &'static Object = self.pick(OBJECTS);
-        let consistency = if self.roll(2) == 0 { "eventual" } else { "session" };
-        let sql = format!(
-            "/*+ delphinus(cache_ttl=3600000, consistency={consistency}) */ \
-             SELECT id, v, (SELECT u FROM cw_stamp) AS u FROM {} ORDER BY id",
-            object.from
-        );
+        let spelling = self.pick(SPELLINGS);
+        let sql = spelling.text(object.from);
         let before: Vec<u64> = self.scene.acknowledged[object.version]
             .iter()
             .enumerate()
@@ -443,7 +397,10 @@ impl Session<'_> {
         if !is_kept {
             return Ok(());
         }
-        self.count(|report| report.hits += 1);
+        self.count(|report| {
+            report.hits += 1;
+            report.by_rules += u64::from(!spelling.has_hint());
+        });
         for row in &rows {
             let number = |at: usize| -> Result<u64> {
                 let text = row[at].as_deref().context("a number")?;

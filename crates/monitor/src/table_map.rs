@@ -114,7 +114,9 @@ impl TableReader {
                 self.take_in(*reach, seen);
                 None
             }
-            Some(Ok(Told::Denied)) => Some("it needs TRIGGER and SHOW VIEW ON *.*".to_owned()),
+            Some(Ok(Told::Denied)) => {
+                Some("it needs TRIGGER and SHOW VIEW ON *.*, without a REVOKE for a schema".to_owned())
+            }
             Some(Ok(Told::TooMuch)) => {
                 Some("there are more tables than the proxy can keep track of".to_owned())
             }

@@ -36,6 +36,12 @@ const RIGHTS: &str = "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILE
      WHERE PRIVILEGE_TYPE IN ('TRIGGER', 'SHOW VIEW') \
      AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')";
 
+/// A row where a right on everything may have been taken back for a schema: servers list it in `USER_PRIVILEGES` all the same. Only
+/// MySQL has this variable, from 8.0.16 on. It cannot be set to OFF while an account has lost a right so.
+/// Source: <https://dev.mysql.com/doc/refman/9.0/en/partial-revokes.html>
+const PARTIAL_REVOKES: &str =
+    "SHOW GLOBAL VARIABLES WHERE Variable_name = 'partial_revokes' AND Value = 'ON'";
+
 /// Engines whose tables have rows of their own, which others see when they are committed.
 const TRANSACTIONAL: [&[u8]; 4] = [b"InnoDB", b"ROCKSDB", b"TokuDB", b"ndbcluster"];
 
@@ -68,7 +74,7 @@ pub(crate) async fn read(
 
 async fn read_all(connection: &mut Connection, facts: &ServerFacts) -> Result<Told, ProbeError> {
     prepare(connection, facts).await?;
-    if query(connection, RIGHTS, 2).await?.len() < 2 {
+    if query(connection, RIGHTS, 2).await?.len() < 2 || has_lost_rights(connection).await? {
         return Ok(Told::Denied);
     }
     let (mut builder, lex) = (ReachBuilder::default(), lex(facts));
@@ -91,6 +97,22 @@ async fn read_all(connection: &mut Connection, facts: &ServerFacts) -> Result<To
     })
     .await?;
     Ok(builder.build().map_or(Told::TooMuch, |reach| Told::All(Box::new(reach))))
+}
+
+/// True if one of the rights was taken back for a schema.
+async fn has_lost_rights(connection: &mut Connection) -> Result<bool, ProbeError> {
+    if query(connection, PARTIAL_REVOKES, 1).await?.is_empty() {
+        return Ok(false);
+    }
+    let grants = query(connection, "SHOW GRANTS", MOST).await?;
+    Ok(grants.iter().flatten().flatten().any(|line| takes_rights_back(&String::from_utf8_lossy(line))))
+}
+
+/// True for a line of `SHOW GRANTS` such as "REVOKE SELECT, TRIGGER ON `hr`.* FROM `monitor`@`%`".
+fn takes_rights_back(line: &str) -> bool {
+    let rights =
+        line.strip_prefix("REVOKE ").and_then(|rest| rest.split_once(" ON ")).map(|(rights, _)| rights);
+    rights.is_some_and(|rights| ["TRIGGER", "SHOW VIEW", "ALL"].iter().any(|right| rights.contains(right)))
 }
 
 /// A fault that tests plant, to see that it would be found. No release build reads that.
@@ -132,6 +154,19 @@ mod tests {
     use delphinus_sql::{LexOptions, classify};
 
     use super::*;
+
+    #[test]
+    fn a_right_that_was_taken_back_for_a_schema_is_found() {
+        for (line, is_lost) in [
+            ("GRANT SELECT, TRIGGER, SHOW VIEW ON *.* TO `monitor`@`%`", false),
+            ("REVOKE SELECT, TRIGGER ON `hr`.* FROM `monitor`@`%`", true),
+            ("REVOKE SHOW VIEW ON `hr`.* FROM `monitor`@`%`", true),
+            ("REVOKE ALL PRIVILEGES ON `hr`.* FROM `monitor`@`%`", true),
+            ("REVOKE SELECT, INSERT ON `TRIGGER`.* FROM `monitor`@`%`", false),
+        ] {
+            assert_eq!(takes_rights_back(line), is_lost, "{line}");
+        }
+    }
 
     #[test]
     fn a_trigger_of_oracles_mode_may_do_anything() {
