@@ -19,7 +19,7 @@ fn no_answer_lacks_a_write(flavor: Flavor) {
     let report = cache_writes::run_on(&stage, LASTS, Layers::One).unwrap();
     eprintln!("{flavor}: {report}");
     assert_eq!(report.stale, 0, "{report}: {:#?}", report.told);
-    assert!(report.hits > 100 && report.writes > 100, "{report}");
+    assert!(report.hits > 100 && report.writes > 30, "{report}");
     if flavor == Flavor::MariaDb {
         no_answer_lacks_a_write_behind_another(&stage);
     }
@@ -75,7 +75,7 @@ fn no_answer_lacks_a_write_past_the_proxy(flavor: Flavor) {
     let report = cache_writes::run_on(&stage, LASTS, Layers::Stream).unwrap();
     eprintln!("{flavor}: {report}; {}", report.counted);
     assert_eq!(report.stale, 0, "{report}: {:#?}", report.told);
-    assert!(report.hits > 100 && report.writes > 100, "{report}");
+    assert!(report.hits > 100 && report.writes > 30, "{report}");
 }
 
 /// The same while the primary's role moves.

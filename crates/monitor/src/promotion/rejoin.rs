@@ -23,12 +23,13 @@ pub(super) fn advice(server: Option<&Server>, primary: Option<&Server>, (why, us
     )
 }
 
-/// `MySQL`: on the server that is built anew.
+/// `MySQL`: on the server that is built anew. It refuses INSTALL and CLONE as long as `super_read_only` is on.
 fn by_clone(primary: Option<&Server>) -> String {
-    let (host, port) = primary.map_or(("primary", 3306), |primary| (&*primary.host, primary.port));
+    let (name, host, port) = primary
+        .map_or(("the primary", "primary", 3306), |primary| (&*primary.name, &*primary.host, primary.port));
     format!(
-        "INSTALL PLUGIN clone SONAME 'mysql_clone.so' on both, SET GLOBAL clone_valid_donor_list = '{host}:{port}', SET GLOBAL super_read_only = 0, \
-         CLONE INSTANCE FROM 'user'@'{host}':{port} IDENTIFIED BY '...'"
+        "INSTALL PLUGIN clone SONAME 'mysql_clone.so' on {name}; here SET GLOBAL super_read_only = 0, the same INSTALL PLUGIN, SET GLOBAL \
+         clone_valid_donor_list = '{host}:{port}', CLONE INSTANCE FROM 'user'@'{host}':{port} IDENTIFIED BY '...'"
     )
 }
 
