@@ -2,10 +2,12 @@
 //! was begun is in the lease store, and the next actor goes on with it.
 
 use std::thread;
+use std::time::Duration;
 
 use anyhow::Result;
 use delphinus_e2e::{Client, Etcd, until};
 use delphinus_sandbox::Flavor;
+use rustix::process::Signal;
 
 use super::support::{LIMIT, Scene, actor};
 
@@ -22,6 +24,7 @@ fn a_move_goes_on_where_it_was_broken_off() {
     the_proxy_is_killed(&mut scene, &etcd);
     the_next_actor_undoes_it(&mut scene, &etcd);
     a_failover_takes_its_place(&mut scene, &etcd);
+    without_the_store_it_does_not_act(&mut scene, &etcd);
 }
 
 fn journal(etcd: &Etcd) -> Result<String> {
@@ -99,4 +102,23 @@ fn a_failover_takes_its_place(scene: &mut Scene, etcd: &Etcd) {
     scene.server_mut("replica1").start_again().unwrap();
     scene.assert_primary("replica2");
     scene.assert_has(&(2..=6).collect(), None);
+}
+
+/// The primary dies while the store does not answer. The proxy sees that, and reaches the other servers.
+fn without_the_store_it_does_not_act(scene: &mut Scene, etcd: &Etcd) {
+    for option in ["auto_failover = true", "detect_ms = 500", "on_loss = 'proceed'", "pause_s = 0"] {
+        scene.rows(&format!("SET cluster.failover.{option}"));
+    }
+    etcd.signal(Signal::STOP).unwrap();
+    // Longer than the lease.
+    thread::sleep(Duration::from_secs(4));
+    scene.server_mut("replica2").kill9();
+    scene.until_down("replica2");
+    // Much longer than it takes otherwise.
+    thread::sleep(Duration::from_secs(5));
+    let is_open = |name: &&str| scene.server(name).query("SELECT @@read_only").unwrap().trim() != "1";
+    let opened: Vec<_> = ["primary", "replica1"].into_iter().filter(is_open).collect();
+    etcd.signal(Signal::CONT).unwrap();
+    assert_eq!(opened, [""; 0], "opened without the store");
+    until(LIMIT, "another primary", || Ok(scene.primary_or("replica2") != "replica2")).unwrap();
 }
