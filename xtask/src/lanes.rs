@@ -55,7 +55,7 @@ fn run_shown_on(
 }
 
 /// A program's source file, from its package's folder.
-fn shown(program: &Built) -> String {
+pub(crate) fn shown(program: &Built) -> String {
     let package = program.folder.file_name().unwrap_or_default().to_string_lossy();
     let source = program.source.strip_prefix(&program.folder).unwrap_or(&program.source);
     format!("{package}/{}", source.display())

@@ -17,6 +17,8 @@ pub(crate) struct Outcome {
     pub(crate) failed: Vec<String>,
     /// What they said when they failed, the beginning of each.
     pub(crate) why: Vec<String>,
+    /// The programs in which they failed: several may have a test of the same name.
+    pub(crate) programs: Vec<String>,
 }
 
 /// So many lines of what a failed test said are enough to know it by.
@@ -68,6 +70,9 @@ pub(crate) fn judged(mut outcome: Outcome, name: &str, status: ExitStatus) -> Ou
         eprintln!("error: {name} ended with {status}");
         outcome.tally.failed = 1;
     }
+    if !outcome.failed.is_empty() {
+        outcome.programs.push(name.to_owned());
+    }
     outcome
 }
 
@@ -102,6 +107,7 @@ impl AddAssign for Outcome {
         self.tally += other.tally;
         self.failed.extend(other.failed);
         self.why.extend(other.why);
+        self.programs.extend(other.programs);
     }
 }
 
@@ -140,6 +146,18 @@ mod tests {
         assert_eq!(result_of(line), Some(Tally { passed: 11, failed: 2 }));
         assert_eq!(result_of("test a::b ... ok"), None);
         assert_eq!(result_of(" test result: ok. 1 passed; 0 failed;"), None);
+    }
+
+    #[test]
+    fn the_program_of_a_failed_test_is_known() {
+        use std::os::unix::process::ExitStatusExt;
+        let ended = |said: &[u8], code| judged(read(said), "e2e/tests/x.rs", ExitStatus::from_raw(code << 8));
+        let failed = ended(b"test a ... FAILED\ntest result: FAILED. 0 passed; 1 failed;\n", 101);
+        assert_eq!(
+            (failed.failed, failed.programs),
+            (vec!["a".to_owned()], vec!["e2e/tests/x.rs".to_owned()])
+        );
+        assert!(ended(b"test result: ok. 1 passed; 0 failed;\n", 0).programs.is_empty());
     }
 
     #[test]

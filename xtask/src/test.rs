@@ -39,19 +39,23 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
     let mut steps = Steps::begin();
     steps.check("what the tests need", needs::ensure);
     if let Some(filter) = &args.filter {
-        steps.tests(&format!("tests named *{filter}*"), || Ok(workspace_tests(&[filter], LANES)?.tally));
+        steps.tests(&format!("tests named *{filter}*"), || {
+            Ok(workspace_tests(&[filter], LANES, |_| true)?.tally)
+        });
         return steps.finish();
     }
     static_checks(&mut steps);
     let (mut unsteady, mut why) = (Vec::new(), Vec::new());
     steps.tests("tests", || {
-        let first = workspace_tests(&[], LANES)?;
+        let first = workspace_tests(&[], LANES, |_| true)?;
         why.clone_from(&first.why);
+        let programs = first.programs.clone();
         let (tally, names) = once_more(first, |names| {
             eprintln!("\n== these failed, and run once more, alone: {}", names.join(" "));
             let arguments =
                 ["--exact", "--test-threads", "1"].into_iter().chain(names.iter().map(String::as_str));
-            let second = workspace_tests(&arguments.collect::<Vec<_>>(), 1)?;
+            let has_failed = |program: &Built| programs.contains(&lanes::shown(program));
+            let second = workspace_tests(&arguments.collect::<Vec<_>>(), 1, has_failed)?;
             why.extend(second.why.iter().map(|text| format!("alone, {text}")));
             Ok(second)
         })?;
@@ -91,12 +95,12 @@ fn once_more(
 }
 
 /// All tests of all crates but the examples in comments, for which each crate is compiled once more. Those of `e2e` start the binary
-/// that is built here.
-fn workspace_tests(arguments: &[&str], lanes: usize) -> Result<Outcome> {
+/// that is built here. `is_wanted`: of which programs.
+fn workspace_tests(arguments: &[&str], lanes: usize, is_wanted: impl Fn(&Built) -> bool) -> Result<Outcome> {
     let built =
         cargo::build(cargo(&["test", "--workspace", "--no-run"])).context("the tests cannot be built")?;
     let binary = cargo::program(&built, "delphinus")?;
-    let programs: Vec<_> = built.iter().filter(|one| one.is_test).collect();
+    let programs: Vec<_> = built.iter().filter(|one| one.is_test && is_wanted(one)).collect();
     let command = |program: &Built| {
         let mut command = Command::new(&program.path);
         with_arguments(&mut command, arguments);
