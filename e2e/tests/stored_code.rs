@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "stored_code/unread.rs"]
+mod unread;
+
 use std::time::Duration;
 
 use delphinus_e2e::{ConfigFile, Stage, until};
@@ -140,6 +143,7 @@ fn nothing_is_lost(stage: &Stage) {
     changes_count_at_once(stage);
     changes_count_where_nothing_can_be_read(stage);
     a_statement_of_sql_text_is_one_like_others(stage);
+    unread::no_statement_waits(stage);
 }
 
 fn variables_follow(stage: &Stage, is_prepared: bool) {

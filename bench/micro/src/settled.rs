@@ -31,7 +31,7 @@ use delphinus_route::{
 use delphinus_session::{Failover, Parts, Routing, Session, Settings, WaitingRoom, Worker, spare_buffers};
 use delphinus_sql::{Class, Risks, TableName};
 use delphinus_stats::Statistics;
-use delphinus_testkit::{Client, Login, Param, Reply};
+use delphinus_testkit::{Client, Login, Param, Prepared, Reply};
 use delphinus_topology::{ClusterId, Health, Member, Rest, Role, ServerFacts, Snapshot};
 use delphinus_view::{StoredCode, TrafficReporter, channel};
 use delphinus_wire::Capabilities;
@@ -58,6 +58,8 @@ struct Way {
     protocol: Protocol,
     /// All that is counted stands in one transaction.
     in_transaction: bool,
+    /// How many statements the client has prepared beside the one that it runs.
+    beside: usize,
     /// What operators have set for clients.
     set: Set,
 }
@@ -87,12 +89,14 @@ enum Protocol {
 
 pub(crate) fn cases() -> Vec<Case> {
     let with = |name, protocol, in_transaction, set| {
-        Case::new(name, move || run(Way { protocol, in_transaction, set }))
+        Case::new(name, move || run(Way { protocol, in_transaction, beside: 0, set }))
     };
     let case = |name, protocol, in_transaction| with(name, protocol, in_transaction, Set::Nothing);
+    let of_1000 = Way { protocol: Protocol::Prepared, in_transaction: false, beside: 999, set: Set::Nothing };
     vec![
         case("settled-text", Protocol::Text, false),
         case("settled-prepared", Protocol::Prepared, false),
+        Case::new("settled-prepared-of-1000", move || run(of_1000)),
         with("settled-text-filters", Protocol::Text, false, Set::Filters),
         with("settled-prepared-filters", Protocol::Prepared, false, Set::Filters),
         with("settled-text-sql-log", Protocol::Text, false, Set::SqlLog),
@@ -180,8 +184,11 @@ async fn serve(way: Way, socket: PathBuf, backend: Address) -> Result<()> {
 /// What the client does.
 fn ask(way: Way, login: &Login) -> Result<()> {
     let mut client = login.connect()?;
-    let statement =
-        client.prepare("SELECT c FROM sbtest1 WHERE id=?")?.map_err(|error| anyhow!("{error:?}"))?;
+    for number in 0..way.beside {
+        prepare(&mut client, &format!("SELECT c FROM sbtest1 WHERE id=? AND k={number}"))?;
+    }
+    // The last one: its connection keeps those that were used last.
+    let statement = prepare(&mut client, "SELECT c FROM sbtest1 WHERE id=?")?;
     if way.in_transaction {
         let begun = client.query("BEGIN")?;
         ensure!(matches!(&begun[..], [Reply::Done(_)]), "not begun: {begun:?}");
@@ -212,6 +219,10 @@ fn ask(way: Way, login: &Login) -> Result<()> {
     COUNTS.store(false, Ordering::Release);
     done?;
     client.quit()
+}
+
+fn prepare(client: &mut Client, sql: &str) -> Result<Prepared> {
+    client.prepare(sql)?.map_err(|error| anyhow!("{error:?}"))
 }
 
 fn listener_settings() -> ListenerSettings {

@@ -22,6 +22,11 @@ const NOTABLE: f64 = 1.0;
 /// The function of the measured program between whose entry and exit is counted. Wide: the symbol is mangled.
 const MEASURED: &str = "*micro*measured*";
 
+/// Cases that need no more instructions than another one, which does the same with less beside it.
+const NO_DEARER: [(&str, &str); 1] = [("settled-prepared-of-1000", "settled-prepared")];
+/// More than by so much is dearer, in percent: a larger table is searched in a few steps more.
+const ROOM: f64 = 5.0;
+
 /// Options of `bench --micro`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct MicroArgs {
@@ -66,6 +71,10 @@ pub(crate) fn run(args: &MicroArgs) -> Result<ExitCode> {
         let (were, are) = (baseline.measured_with.join(", "), now.measured_with.join(", "));
         writeln!(out, "The baseline was made with other tools: {were}; these are: {are}.")?;
     }
+    let dearer = dearer(&now);
+    for text in &dearer {
+        writeln!(out, "{text}")?;
+    }
     if args.save_baseline {
         let mut saved = if args.case.is_some() { baseline } else { Counts::default() };
         saved.measured_with = now.measured_with;
@@ -73,7 +82,8 @@ pub(crate) fn run(args: &MicroArgs) -> Result<ExitCode> {
         fs::write(baseline_path(), serde_json::to_string_pretty(&saved)? + "\n")?;
         writeln!(out, "Written: {BASELINE}")?;
     }
-    Ok(if args.fail_above.is_some_and(|limit| worst > limit) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let is_worse = args.fail_above.is_some_and(|limit| worst > limit) || !dearer.is_empty();
+    Ok(if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn program_command(program: &Path, argument: &str) -> Command {
@@ -135,6 +145,16 @@ fn compare(order: &[&str], now: &Counts, baseline: &Counts) -> (String, f64) {
     (table, worst)
 }
 
+/// What is said of each case that is dearer than it may be.
+fn dearer(now: &Counts) -> Vec<String> {
+    let said = |(name, other): (&str, &str)| {
+        let (count, base) = (*now.instructions.get(name)?, *now.instructions.get(other)?);
+        let more = percent(base, count);
+        (more > ROOM).then(|| format!("{name} needs {more:.1}% more than {other}; {ROOM}% are allowed"))
+    };
+    NO_DEARER.into_iter().filter_map(said).collect()
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn percent(before: u64, now: u64) -> f64 {
     (now as f64 / before.max(1) as f64 - 1.0) * 100.0
@@ -184,6 +204,15 @@ mod tests {
             table.lines().skip(1).map(|line| line.split_whitespace().last().unwrap()).collect();
         assert_eq!(ends, ["+0.90%", "more", "less", "new"]);
         assert!((worst - 1.0).abs() < 1e-9, "{worst}");
+    }
+
+    #[test]
+    fn a_case_that_is_dearer_than_its_other_one_is_said() {
+        let [(name, other)] = NO_DEARER;
+        assert_eq!(dearer(&counts(&[(name, 1_040), (other, 1_000)])), Vec::<String>::new());
+        assert_eq!(dearer(&counts(&[(name, 1_060)])), Vec::<String>::new(), "nothing to compare with");
+        let said = dearer(&counts(&[(name, 1_060), (other, 1_000)]));
+        assert!(matches!(&said[..], [text] if text.contains("6.0% more")), "{said:?}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! `delphinus demo --ha`: the virtual IP survives its holder, and nothing is left of the demo, however it ends. It needs root.
+//! `delphinus demo --flavor group`: writes follow the primary that the group elects when its own is killed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -43,6 +44,35 @@ const KILL_THE_HOLDER: &str = r#"
     exit 7
 "#;
 
+/// Says the servers, the primary before and after it is killed, and which server took the writes.
+const KILL_THE_PRIMARY: &str = r#"
+    set -eu
+    write() {
+        MYSQL_PWD=$DELPHINUS_PASSWORD "$DELPHINUS_CLIENT" --no-defaults --connect-timeout=5 -h "$DELPHINUS_HOST" -P "$DELPHINUS_PORT" \
+            -u "$DELPHINUS_USER" -BNe 'BEGIN; INSERT INTO visits (server_id) VALUES (@@server_id); SELECT @@server_id; COMMIT' \
+            "$DELPHINUS_DATABASE"
+    }
+    primary() {
+        "$DELPHINUS_BIN" ctl --config "$DELPHINUS_CONFIG" 'SHOW BACKENDS' | awk '$3 == "primary" && $4 == "up" { print $1 }'
+    }
+    echo "backends $DELPHINUS_BACKENDS"
+    for i in $(seq 300); do before=$(primary); [ -z "$before" ] || break; sleep 0.1; done
+    echo "primary $before"
+    echo "written $(write)"
+    pid=$(echo "$DELPHINUS_BACKENDS" | tr '{' '\n' | grep "\"name\":\"$before\"" | grep -o '"pid":[0-9]*' | cut -d : -f 2)
+    kill -9 "$pid"
+    end=$(($(date +%s) + 60))
+    while [ "$(date +%s)" -lt "$end" ]; do
+        if written=$(write) && after=$(primary) && [ -n "$after" ] && [ "$after" != "$before" ]; then
+            echo "primary $after"
+            echo "written $written"
+            exit 7
+        fi
+        sleep 0.2
+    done
+    exit 1
+"#;
+
 fn binary() -> PathBuf {
     proxy_binary().unwrap()
 }
@@ -76,9 +106,7 @@ fn the_virtual_ip_survives_its_holder() {
     let outcome = run(&mut demo, LIMIT).unwrap();
     let said = outcome.output;
     assert_eq!(outcome.status.code(), Some(7), "{said}");
-    let all = |word: &str| -> Vec<&str> {
-        said.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' ')).collect()
-    };
+    let all = |word: &str| after_word(&said, word);
     let [before, after, at_last] = all("holder")[..] else { panic!("{said}") };
     assert!(before.starts_with("proxy") && after.starts_with("proxy") && before != after, "{said}");
     assert_eq!(at_last, after, "it went back by itself: {said}");
@@ -86,6 +114,34 @@ fn the_virtual_ip_survives_its_holder() {
     let networks: HashSet<String> = all("network").into_iter().map(str::to_owned).collect();
     assert_eq!(networks.len(), 7, "each is on a machine of its own: {said}");
     nothing_is_left(&networks, &folder);
+}
+
+#[test]
+fn writes_follow_the_election_of_a_group() {
+    let folder = temporary("group");
+    let mut demo = Command::new(binary());
+    demo.args(["demo", "--flavor", "group", "--exec", KILL_THE_PRIMARY]);
+    demo.env("TMPDIR", &folder).env("DELPHINUS_BIN", binary());
+    let outcome = run(&mut demo, LIMIT).unwrap();
+    let said = outcome.output;
+    assert_eq!(outcome.status.code(), Some(7), "{said}");
+    let all = |word: &str| after_word(&said, word);
+    let [before, after] = all("primary")[..] else { panic!("{said}") };
+    assert_ne!(before, after, "{said}");
+    let [backends] = all("backends")[..] else { panic!("{said}") };
+    let backends: serde_json::Value = serde_json::from_str(backends).unwrap();
+    // The servers themselves say who has written.
+    let id_of = |name: &str| {
+        let backend = backends.as_array().unwrap().iter().find(|backend| backend["name"] == name).unwrap();
+        backend["server_id"].to_string()
+    };
+    assert_eq!(all("written"), [id_of(before), id_of(after)], "{said}");
+    nothing_is_left(&HashSet::new(), &folder);
+}
+
+/// The rest of each line that begins with this word.
+fn after_word<'a>(said: &'a str, word: &str) -> Vec<&'a str> {
+    said.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' ')).collect()
 }
 
 /// The demo, which has said that it is ready; the networks of its processes; and what it says, which has to stay open.
