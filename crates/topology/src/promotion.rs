@@ -43,7 +43,7 @@ mod tail;
 pub use admit::Admission;
 pub use again::{Runs, may_reopen};
 pub use candidate::{Choice, choose, choose_next, unfit};
-pub use check::{Check, Verdict as CheckVerdict, checks};
+pub use check::{Check, Verdict as CheckVerdict, checks, checks_before};
 pub use detect::{Alert, Detection, Loss};
 pub use errant::{Errant, errant, refused, refused_as_it_is};
 pub use journal::BadJournal;
