@@ -22,6 +22,7 @@ use delphinus_wire::handshake::TlsMode;
 
 use crate::doors::{Doors, Wanted};
 use crate::error::Error;
+use crate::failover_check;
 use crate::http;
 use crate::offline::Service;
 use crate::reload::Running;
@@ -179,6 +180,7 @@ impl Proxy for Steered {
         let held: Vec<String> =
             self.vips().into_iter().filter_map(|vip| vip.holder.map(|_| vip.name.to_string())).collect();
         Box::pin(async move {
+            let failover = failover_check::look(&config).await;
             let looked =
                 rt::compute(move || check_vips(&config, |name| held.iter().any(|one| one == name))).await;
             let row = |VipFinding { vip, address, check, is_ok, result, advice }| VipCheckRow {
@@ -189,7 +191,7 @@ impl Proxy for Steered {
                 result,
                 advice,
             };
-            looked.unwrap_or_default().into_iter().map(row).collect()
+            looked.unwrap_or_default().into_iter().chain(failover).map(row).collect()
         })
     }
 

@@ -1,5 +1,6 @@
 //! What has to be so before virtual IPs are set up on this host: looked at from outside of a running process, or from within.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::ha;
 /// What was found for one virtual IP, or for what all of them need.
 #[derive(Debug, Clone)]
 pub struct VipFinding {
-    /// The virtual IP's name; `lease` for the store.
+    /// The virtual IP's name; `lease` for the store; `cluster` and its name for what a failover needs of its servers.
     pub vip: String,
     /// The address, if it is about one.
     pub address: Option<IpAddr>,
@@ -26,7 +27,7 @@ pub struct VipFinding {
     /// What was found.
     pub result: String,
     /// What to do if it is not.
-    pub advice: &'static str,
+    pub advice: Cow<'static, str>,
 }
 
 /// Looks at all virtual IPs of the configuration; blocks for up to a second for each address. `is_held` says which of them a member of the
@@ -48,7 +49,7 @@ pub fn check_vips(config: &Config, is_held: impl Fn(&str) -> bool) -> Vec<VipFin
                 check: "kill_on_move",
                 is_ok: false,
                 result: "sessions on a lost address hang until their clients notice".to_owned(),
-                advice: "set kill_on_move = \"transactions\", unless clients have short keepalives",
+                advice: "set kill_on_move = \"transactions\", unless clients have short keepalives".into(),
             });
         }
     }
@@ -57,7 +58,7 @@ pub fn check_vips(config: &Config, is_held: impl Fn(&str) -> bool) -> Vec<VipFin
 
 fn named(vip: &Vip, address: IpAddr, finding: Finding) -> VipFinding {
     let Finding { check, is_ok, result, advice } = finding;
-    VipFinding { vip: vip.name.clone(), address: Some(address), check, is_ok, result, advice }
+    VipFinding { vip: vip.name.clone(), address: Some(address), check, is_ok, result, advice: advice.into() }
 }
 
 /// A server that is reached by a virtual IP is another one after a move.
@@ -74,7 +75,7 @@ fn not_a_backend(config: &Config, vip: &Vip) -> Option<VipFinding> {
         check: "not a backend's address",
         is_ok: false,
         result: format!("backend {} is reached by this address", backend.name),
-        advice: "write the server's own address in [[cluster.backend]]",
+        advice: "write the server's own address in [[cluster.backend]]".into(),
     })
 }
 
@@ -112,7 +113,7 @@ fn store(config: &Config) -> Vec<VipFinding> {
 }
 
 fn of_lease(check: &'static str, is_ok: bool, result: String, advice: &'static str) -> VipFinding {
-    VipFinding { vip: "lease".to_owned(), address: None, check, is_ok, result, advice }
+    VipFinding { vip: "lease".to_owned(), address: None, check, is_ok, result, advice: advice.into() }
 }
 
 /// Members ask each other for promises with a token that may do everything on the HTTP door.

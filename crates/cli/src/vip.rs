@@ -1,8 +1,8 @@
-//! `delphinus vip check`: whether virtual IPs can work on this host.
+//! `delphinus vip check`: whether virtual IPs can work on this host, and whether a failover can on its servers.
 
 use std::process::ExitCode;
 
-use delphinus_app::{VipFinding, check_vips};
+use delphinus_app::{VipFinding, check_failover, check_vips};
 use serde_json::json;
 
 use crate::args::VipCheckArgs;
@@ -22,7 +22,8 @@ pub(crate) fn check(args: &VipCheckArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let held = args.held;
-    let found = check_vips(&config, |_| held);
+    let mut found = check_vips(&config, |_| held);
+    found.extend(check_failover(&config)?);
     print(&if args.json { as_json(&found)? } else { as_text(&found) })?;
     let is_ready = found.iter().all(|one| one.is_ok);
     Ok(if is_ready { ExitCode::SUCCESS } else { ExitCode::from(NOT_READY) })
@@ -36,7 +37,7 @@ fn as_json(found: &[VipFinding]) -> anyhow::Result<String> {
             "check_name": one.check,
             "ok": one.is_ok,
             "result": one.result,
-            "advice": if one.is_ok { "" } else { one.advice },
+            "advice": if one.is_ok { "" } else { &*one.advice },
         })
     };
     Ok(serde_json::to_string_pretty(&found.iter().map(object).collect::<Vec<_>>())? + "\n")

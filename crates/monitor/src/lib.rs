@@ -35,6 +35,6 @@ pub use monitor::Monitor;
 pub use promotion::{
     Account, Asked, Ends, Holding, Hooks, Leave, LeaveTold, Line, Local, Moment, Outcome,
     Parts as PromotionParts, Permit, Promoter, Promotion, PromotionSettings, Relays as PromotionRelays,
-    Story, Told,
+    Story, Told, ask_once,
 };
 pub use settings::{BackendSpec, HeartbeatSettings, Settings, Tuning};

@@ -11,6 +11,7 @@
 //! | programs of the operators | `hooks` |
 //! | the connection to one server | `hand` |
 //! | what a server is asked | `look` |
+//! | one look by a process that does not act | `once` |
 //! | what a step says to a server | `act` |
 //! | the time line | `story` |
 
@@ -21,6 +22,7 @@ mod hand;
 mod hooks;
 mod leave;
 mod look;
+mod once;
 mod rejoin;
 mod relays;
 mod settings;
@@ -41,6 +43,7 @@ use drive::Driver;
 pub use door::{Asked, Outcome, Promotion};
 pub use hooks::{Hooks, Moment};
 pub use leave::{Leave, Local, Permit, Told as LeaveTold};
+pub use once::ask_once;
 pub use relays::Relays;
 pub use settings::{Account, PromotionSettings};
 pub use story::{Ends, Line, Story, Told};

@@ -133,10 +133,14 @@ fn is_in(address: IpAddr, (network, prefix): (IpAddr, u8)) -> bool {
 }
 
 /// Adds an address, or gives one that is there another lifetime. Whole seconds count.
-///
+pub(crate) fn keep(address: IpAddr, interface: u32, lifetime: Duration) -> io::Result<()> {
+    let message = RouteNetlinkMessage::NewAddress(virtual_one(address, interface, lifetime));
+    tell(NETLINK_ROUTE, message, NLM_F_CREATE | NLM_F_REPLACE)
+}
+
 /// It is deprecated from the start, so that the host's own connections, such as replication, do not leave from it. IPv6 does not look
 /// for duplicates: that would cost more than a second, and the lease has settled it.
-pub(crate) fn keep(address: IpAddr, interface: u32, lifetime: Duration) -> io::Result<()> {
+fn virtual_one(address: IpAddr, interface: u32, lifetime: Duration) -> AddressMessage {
     let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX - 1);
     let mut message = message(address, interface);
     let mut times = CacheInfo::default();
@@ -148,7 +152,7 @@ pub(crate) fn keep(address: IpAddr, interface: u32, lifetime: Duration) -> io::R
         flags |= AddressFlags::Nodad;
     }
     message.attributes.push(AddressAttribute::Flags(flags));
-    tell(NETLINK_ROUTE, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
+    message
 }
 
 /// Why an address cannot be a virtual one here: it belongs to the host itself, with the prefix of its network. The kernel would not remove
@@ -227,6 +231,20 @@ mod tests {
         assert!(own_of_host(&all, ip("10.0.0.7")).is_some_and(|why| why.contains("10.0.0.7/24 dev eth0")));
         assert_eq!(own_of_host(&all, ip("10.0.2.9")), None, "with the prefix of a virtual IP it is one");
         assert!(name("10.0.2.9", Some("eth7")).is_err());
+    }
+
+    /// Replication that leaves from a virtual IP breaks when the address moves.
+    #[test]
+    fn the_host_takes_no_virtual_ip_as_its_source() {
+        for (text, prefix) in [("10.0.0.100", 32), ("fd00::100", 128)] {
+            let message = virtual_one(ip(text), 7, Duration::from_secs(5));
+            let times = message.attributes.iter().find_map(|one| match one {
+                AddressAttribute::CacheInfo(times) => Some((times.ifa_preferred, times.ifa_valid)),
+                _ => None,
+            });
+            assert_eq!(times, Some((0, 5)), "{text}");
+            assert_eq!((message.header.prefix_len, message.header.index), (prefix, 7), "{text}");
+        }
     }
 
     #[test]

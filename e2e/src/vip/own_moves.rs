@@ -102,7 +102,8 @@ pub(super) fn switchover(world: &mut Agents) -> Result<Row> {
     hand_over(world, &[])?;
     until_it_can_move(world)?;
     let checks = world.ask(0, "SELECT check_name, ok, result FROM vip_checks")?;
-    for (name, count) in [("server listens on the address", 3), ("lease time", 1), ("clock", 1)] {
+    let expected = [("server listens on the address", 3), ("lease time", 1), ("clock", 1), ("rights", 3)];
+    for (name, count) in expected {
         let is_ok = |line: &&str| line.starts_with(&format!("{name}\t1\t"));
         ensure!(checks.lines().filter(is_ok).count() == count, "{name} is not {count} times in:\n{checks}");
     }

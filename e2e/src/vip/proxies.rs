@@ -11,7 +11,8 @@ use super::callers::Callers;
 use super::clock::{Clock, ensure_log_is_off_by};
 use super::watch::Watch;
 use super::world::{
-    LIMIT, admin_section, ask, change_on, is_reached, signal, start_behind, start_etcd, start_on, virtual_ip,
+    LIMIT, admin_section, ask, change_on, is_no_source, is_reached, signal, start_behind, start_etcd,
+    start_on, virtual_ip,
 };
 use super::{Case, Row};
 use crate::certificates::Authority;
@@ -231,8 +232,10 @@ impl Proxies {
             Ok(now.into_iter().all(|holder| holder.is_some_and(|holder| holder != from)))
         })?;
         let gap = self.watches[0].gap_since(since);
+        let holder = self.holder()?;
         for address in [IpAddr::V4(virtual_ip(&self.machines, 100)), "fd77::100".parse()?] {
             is_reached(&self.machines, ETCD, address, PORT)?;
+            is_no_source(&self.machines, holder, address)?;
         }
         is_reached(&self.machines, ETCD, IpAddr::V4(virtual_ip(&self.machines, 100)), OWN_PORT)?;
         self.connect()?.query("SELECT 1")?;

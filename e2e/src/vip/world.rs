@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::etcd::Etcd;
@@ -86,6 +86,23 @@ pub(super) fn is_reached(machines: &Machines, from: usize, address: IpAddr, port
     command.args(["timeout", "3", "bash", "-c", &format!("exec 3<>/dev/tcp/{address}/{port}")]);
     let outcome = run(&mut command, LIMIT)?;
     ensure!(outcome.success().is_ok(), "machine {from} does not reach {address}");
+    Ok(())
+}
+
+/// The address on this machine has the prefix of one address, and is deprecated: the machine's own connections, such as replication, do not
+/// leave from it.
+pub(super) fn is_no_source(machines: &Machines, at: usize, address: IpAddr) -> Result<()> {
+    let mut command = machines.enter(at);
+    command.args(["ip", "-j", "address", "show"]);
+    let said = run(&mut command, LIMIT)?.success()?;
+    let interfaces: Vec<serde_json::Value> = serde_json::from_str(&said).context("`ip -j` said no JSON")?;
+    let addresses = interfaces.iter().filter_map(|interface| interface["addr_info"].as_array()).flatten();
+    let found: Vec<_> = addresses.filter(|one| one["local"] == address.to_string()).collect();
+    let [one] = found[..] else { bail!("machine {at} has {address} {} times: {said}", found.len()) };
+    let prefix: u64 = if address.is_ipv4() { 32 } else { 128 };
+    ensure!(one["prefixlen"] == prefix, "the prefix of {address} is not {prefix}: {one}");
+    let is_deprecated = one["preferred_life_time"] == 0 && one["deprecated"] == true;
+    ensure!(is_deprecated, "{address} is not deprecated: {one}");
     Ok(())
 }
 

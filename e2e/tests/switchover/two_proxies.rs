@@ -24,6 +24,12 @@ fn sessions_of_another_proxy_go_along_and_what_was_agreed_on_outlives_both() {
     let mut scene = Scene::with(Flavor::MariaDb, &["transaction_wait_ms = 20000"], lease(&etcd, "one"));
     assert_eq!(actor(&etcd), "one");
     super::events_are_there(&scene);
+    // For a proxy that begins to act when the primary is lost.
+    until(LIMIT, "the store to know which events run", || {
+        let kept = etcd.ask(&["get", "--print-value-only", EVENTS])?;
+        Ok(kept.contains("`app`.`runs`") && !kept.contains("rests"))
+    })
+    .unwrap();
     let operators = Operators::default();
     let sections = vec![failover_section(&[]), operators.section(), lease(&etcd, "two")];
     let config = ConfigFile { topology: Some("read_only"), sections, ..ConfigFile::default() };
@@ -83,6 +89,7 @@ fn sessions_of_another_proxy_go_along_and_what_was_agreed_on_outlives_both() {
 }
 
 const JOURNAL: &str = "/delphinus/main/journal/main/switchover";
+const EVENTS: &str = "/delphinus/main/journal/main/events";
 
 /// True if the table of backends says so of the primary of the beginning.
 fn says(operator: &mut Client, what: &str) -> bool {

@@ -1,6 +1,7 @@
 //! The tables `vips` and `members`, and `VIP MOVE | FREEZE | UNFREEZE | REBALANCE`: what the processes that share a lease store have, and
 //! what operators want of it.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -165,7 +166,7 @@ pub(crate) static MEMBERS: Source = Source {
 /// One check of what virtual IPs need.
 #[derive(Debug, Clone)]
 pub struct VipCheckRow {
-    /// The virtual IP; `lease` for the store.
+    /// The virtual IP; `lease` for the store; `cluster` and its name for what a failover needs of its servers.
     pub vip: String,
     /// The address, if it is about one.
     pub address: Option<IpAddr>,
@@ -176,7 +177,7 @@ pub struct VipCheckRow {
     /// What was found.
     pub result: String,
     /// What to do if it is not.
-    pub advice: &'static str,
+    pub advice: Cow<'static, str>,
 }
 
 /// What comes of looking.
@@ -185,9 +186,12 @@ pub type VipChecking<'a> = Pin<Box<dyn Future<Output = Vec<VipCheckRow>> + 'a>>;
 pub(crate) static CHECKS: Source = Source {
     table: tables::Table {
         name: "vip_checks",
-        help: "Whether the virtual IPs can work on this host. A SELECT of it takes up to a second for each address.",
+        help: "Whether the virtual IPs can work on this host. A SELECT of it takes up to a second for each address, and asks the servers where [cluster.failover] has a user.",
         columns: &[
-            Column::text("vip", "The virtual IP; lease: the store."),
+            Column::text(
+                "vip",
+                "The virtual IP; lease: the store; cluster and its name: what a failover needs of its servers.",
+            ),
             Column::text("address", "The address; NULL: it is not about one."),
             Column::text("check_name", "What was checked."),
             Column::integer("ok", "", "1: it is as it should be."),

@@ -2,6 +2,7 @@
 
 mod files;
 mod http;
+mod pages;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -6,6 +6,7 @@ mod hooks;
 mod kept;
 mod looks;
 mod lost;
+mod noted;
 mod others;
 mod perform;
 mod telling;
@@ -68,6 +69,8 @@ pub(super) struct Driver {
     told: Option<String>,
     /// The events that ran on the primary when it was asked last.
     events: Option<Arc<[Arc<str>]>>,
+    /// The same in the store.
+    noted: noted::Noted,
     /// How the primary waited for acknowledgements when it was asked last and took writes: it forgets that with its process.
     waited: Option<AsSource>,
     /// Primaries that were replaced, until they follow the new one.
@@ -118,6 +121,7 @@ impl Driver {
             watched: None,
             told: None,
             events: None,
+            noted: noted::Noted::default(),
             waited: None,
             replaced: Vec::new(),
             admission: Admission::new(lost::COMES, lost::ADMITS_AGAIN),

@@ -1,6 +1,7 @@
 //! The actor's hold on one server: a connection of its own account, opened when it is needed. A server that does not answer is not asked
 //! again at once, so that a dead one holds nobody up.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,6 +70,27 @@ impl Hand {
             }
         }
         server
+    }
+
+    /// Adds what the account may not do there, and whether the server starts read-only.
+    pub(super) async fn add_rights(&mut self, server: &mut Server, limit: Duration) {
+        let Ok(standing) = &mut server.seen else { return };
+        let is_group = standing.group.is_some();
+        let found = RefCell::new(None);
+        let asked = self.act(limit, async |open| {
+            *found.borrow_mut() = Some(look::more(open, is_group).await?);
+            Ok(String::new())
+        });
+        match asked.await {
+            Ok(_) => {
+                if let Some(more) = found.into_inner() {
+                    standing.missing_rights = more.missing.into();
+                    standing.lacks_system_user = more.lacks_system_user;
+                    standing.starts_read_only = more.starts_read_only;
+                }
+            }
+            Err(why) => server.seen = Err(why.into()),
+        }
     }
 
     async fn ask(&mut self, server: &mut Server) -> Result<Standing, ProbeError> {

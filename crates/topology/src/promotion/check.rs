@@ -101,11 +101,41 @@ pub fn checks(
             looks.add("history", Some(to.id), history(candidate, primary));
         }
         looks.add("replicas", Some(from.id), replicas(from, to, (servers, relays)));
-        looks.add("semi-sync", Some(from.id), semi_sync(from, primary, (servers, relays), detection));
+        let semi_sync = semi_sync(from, primary, (servers, relays.len()), detection);
+        looks.add("semi-sync", Some(from.id), semi_sync);
         for relay in relays {
             looks.add("relay", Some(from.id), relay_of(relay, from));
         }
         events(&mut looks, from, primary);
+    }
+    looks.0
+}
+
+/// The looks that need no move in mind: at each server, and at how commits wait on the one that takes writes. `relays`: so many acknowledge;
+/// they are not asked.
+pub fn checks_before(servers: &[Server], relays: usize, detection: Duration) -> Vec<Check> {
+    let mut looks = Looks::default();
+    for server in servers {
+        look_at(&mut looks, server);
+    }
+    if servers.iter().filter_map(Server::standing).any(|own| own.group.is_some()) {
+        return looks.0;
+    }
+    let answered = servers.iter().filter_map(|server| Some((server, server.standing()?)));
+    let mut open = answered.filter(|(_, own)| own.guard == Guard::Open);
+    match (open.next(), open.next()) {
+        (Some((primary, own)), None) => {
+            let semi_sync = semi_sync(primary, own, (servers, relays), detection);
+            looks.add("semi-sync", Some(primary.id), semi_sync);
+        }
+        (Some(_), Some(_)) => {
+            let what = "more than one server takes writes";
+            looks.add("primary", None, Err(fail(what, "set read_only on all but one")));
+        }
+        (None, _) => {
+            let what = "no server that answers takes writes";
+            looks.add("primary", None, Err(fail(what, "look again when there is a primary")));
+        }
     }
     looks.0
 }
@@ -219,7 +249,7 @@ fn replicas(from: &Server, to: &Server, (servers, relays): (&[Server], &[Relay])
 fn semi_sync(
     from: &Server,
     primary: &Standing,
-    (servers, relays): (&[Server], &[Relay]),
+    (servers, relays): (&[Server], usize),
     detection: Duration,
 ) -> Result<String, Bad> {
     let Some(source) = primary.semi_sync.source else {
@@ -260,8 +290,8 @@ fn semi_sync(
             server.id != from.id && server.standing().is_some_and(|one| one.semi_sync.acknowledges)
         })
         .count();
-    if !relays.is_empty() {
-        return relayed(source, ackers, relays.len());
+    if relays > 0 {
+        return relayed(source, ackers, relays);
     }
     if ackers < source.count as usize {
         let what = format!("{ackers} replicas acknowledge, and {} are wanted", source.count);
@@ -384,6 +414,31 @@ mod tests {
         let (verdict, text) = says(StartsReadOnly::Unknown).unwrap();
         assert!(verdict == Verdict::Warn && text.contains("not known"), "{text}");
         assert!(says(StartsReadOnly::No).unwrap().1.contains("after a restart it takes writes"));
+    }
+
+    #[test]
+    fn before_a_move_the_primary_is_the_one_that_takes_writes() {
+        let bad = |servers: &[Server]| -> Vec<(&'static str, String)> {
+            let all = checks_before(servers, 0, Duration::from_secs(4)).into_iter();
+            all.filter(|one| one.verdict != Verdict::Ok).map(|one| (one.name, one.result)).collect()
+        };
+        let mut servers: Vec<_> = (0..2).map(|id| server(id, 5, 5)).collect();
+        assert!(bad(&servers)[0].1.starts_with("off"));
+        for (seconds, expected) in [(4, 1), (5, 0)] {
+            let timeout = Duration::from_secs(seconds);
+            let own = &mut servers[0].seen.as_mut().unwrap().semi_sync;
+            (own.source, own.is_on) = (Some(AsSource { count: 1, timeout, is_lossless: true }), true);
+            servers[1].seen.as_mut().unwrap().semi_sync.acknowledges = true;
+            let found = bad(&servers);
+            assert_eq!(found.len(), expected, "{found:?}");
+            assert!(found.iter().all(|(name, text)| *name == "semi-sync" && text.contains("after 4 s")));
+        }
+        servers[1].seen.as_mut().unwrap().guard = Guard::Open;
+        assert!(bad(&servers)[0].1.contains("more than one"));
+        servers[1].seen.as_mut().unwrap().guard = Guard::Closed;
+        servers[0].seen = Err("gone".into());
+        let names: Vec<_> = bad(&servers).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["connection", "primary"]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Driver {
         }
         let mut plan = Plan::new(Move::Failover, from, wanted, set.limits);
         plan.proof = self.proof.clone();
-        plan.events.clone_from(&self.events);
+        plan.events = self.events_of_lost(from, &servers).await;
         plan.is_group = self.settings.kind == delphinus_topology::Kind::GroupReplication;
         self.drive(plan, &servers, (set, by)).await
     }
@@ -204,6 +204,7 @@ impl Driver {
         if let Some(standing) = server.standing().filter(|_| server.is_open()) {
             self.events = Some(standing.events.enabled.clone());
             self.waited = standing.semi_sync.source;
+            self.note_events(server).await;
             let due = self.due_to_rejoin(server, &servers);
             if let Some(due) = due.or_else(|| self.due_to_admit(server, &servers, &relays)) {
                 return Some(due);
@@ -287,14 +288,14 @@ impl Driver {
                 plan.proof = self.proof.clone();
                 plan.wanted = Wanted { on_loss: plan.wanted.on_loss, ..wanted };
                 if plan.kind == Move::Failover && plan.events.is_none() {
-                    plan.events.clone_from(&self.events);
+                    plan.events = self.events_of_lost(plan.from, &servers).await;
                 }
                 (plan, EARLIER)
             }
             Due::Replace(from) => {
                 let mut plan = Plan::new(Move::Failover, *from, wanted, set.limits);
                 plan.proof = self.proof.clone();
-                plan.events.clone_from(&self.events);
+                plan.events = self.events_of_lost(*from, &servers).await;
                 (plan, AUTO)
             }
             Due::Reopen(from) => (self.reopening(*from, set.limits), AUTO),

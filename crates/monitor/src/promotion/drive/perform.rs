@@ -11,7 +11,6 @@ use tracing::{info, warn};
 
 use super::super::act::{Around, Place, act};
 use super::super::hand::Hand;
-use super::super::look;
 use super::super::settings::PromotionSettings;
 use super::super::story::Line;
 use super::Driver;
@@ -236,23 +235,8 @@ impl Driver {
     pub(super) async fn add_rights(&mut self, servers: &mut [Server]) {
         let limit = self.settings.timeout();
         for hand in &mut self.hands {
-            let Some(server) = servers.iter_mut().find(|server| server.id == hand.id) else { continue };
-            let Ok(standing) = &mut server.seen else { continue };
-            let is_group = standing.group.is_some();
-            let found = std::cell::RefCell::new(None);
-            let asked = hand.act(limit, async |open| {
-                *found.borrow_mut() = Some(look::more(open, is_group).await?);
-                Ok(String::new())
-            });
-            match asked.await {
-                Ok(_) => {
-                    if let Some(more) = found.into_inner() {
-                        standing.missing_rights = more.missing.into();
-                        standing.lacks_system_user = more.lacks_system_user;
-                        standing.starts_read_only = more.starts_read_only;
-                    }
-                }
-                Err(why) => server.seen = Err(why.into()),
+            if let Some(server) = servers.iter_mut().find(|server| server.id == hand.id) {
+                hand.add_rights(server, limit).await;
             }
         }
     }
