@@ -22,6 +22,8 @@ struct Sent {
     actor: u64,
     /// Its answer gets lost.
     is_mute: bool,
+    /// By the plan another server has the role of the one that it goes to.
+    is_replaced: bool,
 }
 
 fn admission() -> Admission {
@@ -178,7 +180,9 @@ impl Actor {
                 }
                 for step in steps {
                     let (at, is_mute) = (world.now + 20 * world.rng.below(4) as u64, world.rng.percent(4));
-                    self.sent.push(Sent { step, at, actor: self.number, is_mute: is_mute && !world.is_calm });
+                    let is_replaced = step.on().is_some_and(|on| plan.is_replaced(on));
+                    let is_mute = is_mute && !world.is_calm;
+                    self.sent.push(Sent { step, at, actor: self.number, is_mute, is_replaced });
                 }
             }
             Next::Wait(_) => {}
@@ -202,7 +206,7 @@ impl Actor {
             self.admission.tried(self.now(world));
         }
         if let Some(step) = plan.owes().filter(|_| !is_done) {
-            world.perform(&step);
+            world.perform(&step, false);
         }
         let is_owed = plan.is_unfinished() && !is_done;
         (self.journal, self.unfinished) = if is_owed { (Some(text), plan.aim()) } else { (None, None) };
@@ -282,7 +286,7 @@ impl Actor {
                 self.sent.retain(|other| other.step.on() != sent.step.on() || other.actor == own);
             }
             let is_refused = !world.is_calm && world.rng.percent(3);
-            let is_done = is_reached && !is_refused && world.perform(&sent.step);
+            let is_done = is_reached && !is_refused && world.perform(&sent.step, sent.is_replaced);
             world.tell(|| format!("actor {}: {:?} done {is_done}", sent.actor, sent.step));
             if sent.actor != self.number {
                 let on = sent.step.on();
@@ -359,7 +363,7 @@ impl Actor {
         if self.rests_until > world.now && !is_open && !is_newer && !is_on_its_way && is_well {
             world.spared = Some(from);
             world.tell(|| format!("s{from} is opened by hand"));
-            world.perform(&Step::Open(plan.from));
+            world.perform(&Step::Open(plan.from), false);
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Pending {
     pub(crate) tx: Tx,
     pub(crate) since: u64,
     pub(crate) by: Vec<usize>,
+    /// Its client is gone.
+    pub(crate) is_cut: bool,
 }
 
 #[derive(Debug, Clone)]

@@ -46,6 +46,9 @@ pub(crate) struct World {
     pub(crate) proceeds: bool,
     /// Clients that no proxy keeps away: nothing is lost as long as no primary falls back.
     has_direct_clients: bool,
+    /// A commit that waits for an acknowledgement keeps its server from being closed, and KILL ends its client alone (`MySQL`). Else the
+    /// session ends, and the commit with it (`MariaDB`).
+    commits_hold: bool,
     /// One history alone is told step by step.
     is_told: bool,
 }
@@ -117,6 +120,7 @@ impl World {
             is_calm: false,
             proceeds: false,
             has_direct_clients: style != Style::Async && timeout > Duration::from_secs(30),
+            commits_hold: seed.is_multiple_of(2),
             is_told: std::env::var("DELPHINUS_SIM_SEED").is_ok()
                 && std::env::var("DELPHINUS_SIM_HISTORIES").is_err(),
         }
@@ -210,7 +214,7 @@ impl World {
         own.prepared = own.is_open && begins_prepared;
         own.log.push(tx);
         if own.waits.is_some() && own.is_on {
-            own.pending.push(Pending { tx, since: now, by: Vec::new() });
+            own.pending.push(Pending { tx, since: now, by: Vec::new(), is_cut: false });
         } else {
             self.acknowledge(number, tx);
         }
@@ -236,6 +240,31 @@ impl World {
             ));
         }
         self.newest = term.max(self.newest);
+    }
+
+    /// They wait no longer. A client that is gone is told nothing.
+    fn end_waiting(&mut self, number: usize, all: Vec<Pending>) {
+        for one in all {
+            if one.is_cut {
+                let own = &mut self.servers[number];
+                own.execute(one.tx, &self.transactions[one.tx]);
+                own.acknowledged += 1;
+            } else {
+                self.acknowledge(number, one.tx);
+            }
+        }
+    }
+
+    /// The sessions of commits that wait are ended; true if these wait on all the same.
+    fn cut_off(&mut self, number: usize) -> bool {
+        let own = &mut self.servers[number];
+        if self.commits_hold {
+            own.pending.iter_mut().for_each(|one| one.is_cut = true);
+        } else {
+            let all = std::mem::take(&mut own.pending);
+            all.iter().for_each(|one| own.execute(one.tx, &self.transactions[one.tx]));
+        }
+        !own.pending.is_empty()
     }
 
     fn fetch(&mut self, number: usize) {
@@ -272,12 +301,10 @@ impl World {
                 pending.by.push(by);
             }
         }
-        let ready: Vec<_> =
-            own.pending.iter().filter(|one| one.by.len() >= count).map(|one| one.tx).collect();
-        own.pending.retain(|one| one.by.len() < count);
-        for tx in ready {
-            self.acknowledge(source, tx);
-        }
+        let all = std::mem::take(&mut own.pending);
+        let (ready, waiting): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.by.len() >= count);
+        own.pending = waiting;
+        self.end_waiting(source, ready);
     }
 
     fn apply(&mut self, number: usize) {
@@ -302,9 +329,7 @@ impl World {
             self.tell(|| format!("s{number} falls back"));
             self.servers[number].falls += 1;
             let all = std::mem::take(&mut self.servers[number].pending);
-            for one in all {
-                self.acknowledge(number, one.tx);
-            }
+            self.end_waiting(number, all);
         } else if !own.is_on && self.clients(number) >= waits.count && self.rng.percent(10) {
             self.servers[number].is_on = true;
         }
@@ -348,9 +373,9 @@ impl World {
         }
     }
 
-    /// Does what an actor wants. False: the server says no.
+    /// Does what an actor wants; `is_replaced`: by its plan another server has the role of this one. False: the server says no.
     #[expect(clippy::too_many_lines, reason = "a table: what each step does here")]
-    pub(crate) fn perform(&mut self, step: &Step) -> bool {
+    pub(crate) fn perform(&mut self, step: &Step, is_replaced: bool) -> bool {
         match step {
             Step::Cut(relay) => return self.cut_relay(usize::from(relay.0)),
             Step::Turn { relay, to, epoch } => {
@@ -374,22 +399,23 @@ impl World {
         let own = &mut self.servers[on];
         match step {
             Step::Close(_) => {
-                // A commit that waits holds a lock. Its session is ended, so that nobody is told that it is done.
-                let pending = std::mem::take(&mut own.pending);
-                for one in &pending {
-                    own.execute(one.tx, &self.transactions[one.tx]);
+                // A commit that waits holds a lock. Its session is ended, so that no client is told that it is done.
+                if self.cut_off(on) {
+                    if !is_replaced {
+                        return false;
+                    }
+                    // Semi-sync is switched off while no client can be there.
+                    let all = std::mem::take(&mut self.servers[on].pending);
+                    self.end_waiting(on, all);
                 }
                 // Sessions that the proxies gave up stay so: read-only alone does not end what one of them had prepared.
-                own.is_open = false;
+                self.servers[on].is_open = false;
             }
             Step::EndSessions(_) if fault == Some(Fault::SessionsStay) => {}
             Step::EndSessions(_) => {
                 own.prepared = false;
                 own.is_given_up = false;
-                let pending = std::mem::take(&mut own.pending);
-                for one in &pending {
-                    own.execute(one.tx, &self.transactions[one.tx]);
-                }
+                self.cut_off(on);
             }
             Step::StopReceiver(_) if fault == Some(Fault::ReceiversGoOn) => own.says_stopped = true,
             Step::StopReceiver(_) => own.receives = false,
@@ -401,9 +427,7 @@ impl World {
                 if source.is_none() {
                     // Who waits is told that it is done.
                     let all = std::mem::take(&mut own.pending);
-                    for one in all {
-                        self.acknowledge(on, one.tx);
-                    }
+                    self.end_waiting(on, all);
                 }
             }
             Step::Attach { to, .. } => {
