@@ -32,7 +32,7 @@ use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 use crate::answer;
 use crate::client_error::{ClientError, Lost, ProxyError};
 use crate::follow::AT_RISK;
-use crate::io::{Cut, Input, Relayed};
+use crate::io::{Cut, Input, Relayed, Text};
 use crate::login::say_welcome;
 use crate::needs::pinning;
 use crate::rescue::Tries;
@@ -202,7 +202,7 @@ impl Session {
                 counters.command_query.increment();
                 let Ok(text_at) = query_text_at(payload, self.client.capabilities) else { return };
                 let lex = self.state.lex.options(&self.state.want.vars);
-                self.classify_counted(input, HEADER_LEN + text_at, lex);
+                self.classify_counted(Text::in_payload(input, text_at), lex);
             }
             Ok(Command::StmtExecute { id, .. } | Command::StmtBulkExecute(id)) => {
                 counters.command_stmt_execute.increment();
