@@ -25,8 +25,8 @@ use crate::io::{Input, Relayed, Text};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{
-    Answers, Around, Asking, CommandCopy, Consulted, Deadline, Giver, Looked, Means, Miss, Refresh, Trace,
-    Wanting, check_listener, execution, hints_in, shortcut_of, text_of, why_not_cached,
+    Answers, Around, Asking, CommandCopy, Consulted, Deadline, Fitness, Giver, Looked, Means, Miss, Refresh,
+    Trace, Wanting, check_listener, execution, hints_in, shortcut_of, text_of, why_not_cached,
 };
 
 /// A question that may be answered from the cache.
@@ -299,12 +299,17 @@ impl Session {
         why_not_cached(self.worker.answers.as_deref(), statement, &mut self.state, &self.held, level)
     }
 
+    /// Whether the session may be given an answer that is kept.
+    pub(crate) fn fitness(&self, origin: &Origin) -> Fitness {
+        self.stand().fitness(origin, self.worker.ledger.as_deref())
+    }
+
     /// `None`: an answer is there that is too large for this client, perhaps. Its own is neither looked for nor kept.
     fn look_in_cache(&self, command: Command<'_>, wanting: &Wanting) -> Option<Looked> {
         let place = &self.steering.cache_place(self.login.listener.mode);
         let (want, capabilities) = (&self.state.want, self.client.capabilities);
         let asking = Asking { held: &self.held, want, capabilities, place };
-        let fitness = |origin: &_| self.stand().fitness(origin);
+        let fitness = |origin: &Origin| self.fitness(origin);
         let answers = self.worker.answers.as_ref()?;
         Some(match answers.look(&asking, command, wanting, fitness) {
             Ok((kept, is_due)) if !self.steering.may_give(&kept) => {
@@ -380,7 +385,7 @@ impl Session {
         let Some(answers) = self.worker.answers.clone() else { return Ok(false) };
         let patience = self.settings.routing.cache_wait;
         let patience = self.steering.timeout.map_or(patience, |limit| limit.min(patience));
-        let fitness = |origin: &_| self.stand().fitness(origin);
+        let fitness = |origin: &Origin| self.fitness(origin);
         let is_killed = || self.held.activity.is_killed();
         let waits = (&self.held.spent, is_killed);
         let rules = &self.settings.routing.rules;

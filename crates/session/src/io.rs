@@ -13,7 +13,7 @@ mod text;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::costs::Spent;
+use crate::spent::Spent;
 use delphinus_memory::Permit;
 use delphinus_net::{Buffer, BufferPool, Stream};
 use delphinus_state::Ages;
@@ -24,7 +24,7 @@ use delphinus_wire::{Capabilities, Frame, HEADER_LEN, put_packet};
 pub(crate) use beside::{Beside, Break};
 pub(crate) use cut::Cut;
 pub(crate) use cut_short::Ending;
-pub(crate) use input::{HELD, Input, Waited};
+pub(crate) use input::{BUFFER_SIZE, HELD, Input, Waited};
 pub(crate) use relay::{Heard, LastBytes, Relayed};
 pub(crate) use text::Text;
 

@@ -21,7 +21,7 @@
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
 //! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
-//! | what a statement costs | `costs`; what of it is logged: `logged` |
+//! | what a statement costs | `costs`; what it has waited for: `spent`; what of it is logged: `logged` |
 //! | whether it has changed accounts or rights | `follow/rights` |
 //! | what can go wrong | `proxy_error` |
 //! | which error does a client see | `client_error` |
@@ -40,6 +40,7 @@ mod hold;
 mod io;
 mod logged;
 mod login;
+mod login_facts;
 mod needs;
 mod ordinary;
 mod outlook;
@@ -51,7 +52,9 @@ mod run;
 mod serve;
 mod served;
 mod session;
+mod settings;
 mod settle;
+mod spent;
 mod stand;
 mod state;
 mod statements;
@@ -64,4 +67,5 @@ pub use fresh::spots_written;
 pub use outlook::is_hung;
 pub use rescue::{Pauses, WaitingRoom};
 pub use session::Session;
-pub use worker::{Failover, Parts, Routing, Settings, Worker, spare_buffers};
+pub use settings::{Failover, Routing, Settings};
+pub use worker::{Parts, Worker, spare_buffers};

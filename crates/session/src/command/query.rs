@@ -308,7 +308,7 @@ impl Session {
         self.steering.take_shortcut(shortcut);
         let may_be_given = self.why_not_cached(&statement).is_none()
             && self.steering.may_give(&kept)
-            && self.stand().fitness(&kept.answer.origin) == Fitness::Fit;
+            && self.fitness(&kept.answer.origin) == Fitness::Fit;
         if !may_be_given {
             self.steering.end_command();
             return Short::No;

@@ -241,7 +241,7 @@ impl Session {
         }
         let own = self.worker.cluster;
         let mut schemas = text.names().used_schemas.iter();
-        Ok(schemas.try_for_each(|schema| self.login.next.clusters.check_schema(own, schema))?)
+        Ok(schemas.try_for_each(|schema| self.next_user.clusters.check_schema(own, schema))?)
     }
 
     /// KILL, SHOW PROCESSLIST, the proxy's own settings, and the client's TLS: `None` for any other statement.
@@ -276,6 +276,14 @@ impl Session {
             return Some(Err(error));
         }
         Some(self.answer(&answer).await)
+    }
+
+    /// A `KILL` of any kind; `value`: that of its parameter.
+    pub(super) async fn kill(&mut self, kill: &Kill, value: Option<u64>) -> Outcome {
+        match kill::carry_out((kill, value), self.sessions(), &self.held, &self.state).await {
+            Ok(count) => self.answer(&Answer::ok(count)).await,
+            Err(served) => Ok(served),
+        }
     }
 
     async fn skip_and_kill(&mut self, input: Input, kill: &Kill) -> Outcome {
