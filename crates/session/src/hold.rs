@@ -310,7 +310,8 @@ impl Held {
     }
 }
 
-/// Unknown database, and access denied to it.
+/// True where a session cannot be brought into its schema: there is none of the name, or the user has no right to it. That says nothing
+/// of a statement, which has not been sent.
 pub(crate) fn is_about_schema(error: &PoolError) -> bool {
     let PoolError::Refused { error, .. } = error else { return false };
     matches!(
