@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(page(&good), []);
         assert_eq!(page(&good.replace("| topology | wire |", "| topology | wire, net |")).len(), 1);
         assert_eq!(page(&good.replace("| topology | wire |\n", "")).len(), 1);
-        assert_eq!(page(&good.replace("\n| topology |", "\n| later | owned | wire |\n| topology |")).len(), 1);
+        assert_eq!(page(&good.replace("\n| topology |", "\n| later | wire |\n| topology |")).len(), 1);
         assert_eq!(page("no table").len(), TABLE.len());
     }
 
