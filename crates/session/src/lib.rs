@@ -26,6 +26,10 @@
 //! | what can go wrong | `proxy_error` |
 //! | which error does a client see | `client_error` |
 //! | what others want of a session while it waits | `calls`, and `watch` while a command is on its way |
+//! | what an operator sets for sessions | `settings` |
+//! | what the login has settled | `login_facts` |
+//!
+//! Which file may use which: `xtask/src/tidy/calls/layers.rs`.
 
 mod answer;
 mod calls;
