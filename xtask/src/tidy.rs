@@ -11,6 +11,7 @@ mod exceptions;
 mod file_layout;
 mod hosts;
 mod licences;
+mod links;
 mod manifests;
 mod names;
 mod packages;
@@ -75,7 +76,7 @@ impl fmt::Display for Violation {
 
 type Rule = fn(&Project) -> Vec<Violation>;
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     calls::check,
     crate_table::check,
     pure_crates::check,
@@ -92,6 +93,7 @@ const RULES: [Rule; 16] = [
     unused::check,
     crate_docs::check,
     licences::check,
+    links::check,
 ];
 
 /// Checks every rule, names everything that breaks one, and lists the exceptions that the source asks for.

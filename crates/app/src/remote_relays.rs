@@ -1,4 +1,5 @@
-//! Relays of other processes that acknowledge to a cluster's primary: asked, cut and turned over the admin listeners there.
+//! Relays of other processes (`[[cluster.failover.remote_relay]]`) that acknowledge to a cluster's primary: asked, cut and turned over the
+//! admin listeners there.
 //!
 //! Each has its bound in time. One of which no answer comes is as one that is not cut, and of which nothing is known.
 

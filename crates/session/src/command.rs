@@ -32,7 +32,7 @@ use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 use crate::answer;
 use crate::client_error::{ClientError, Lost, ProxyError};
 use crate::follow::AT_RISK;
-use crate::io::{Cut, Input, Relayed};
+use crate::io::{Cut, Input, Relayed, Text};
 use crate::login::say_welcome;
 use crate::needs::pinning;
 use crate::rescue::Tries;
@@ -42,8 +42,6 @@ use crate::session::Session;
 use crate::state::Ran;
 use crate::statements::Own;
 
-pub(crate) use self::kill::carry_out as carry_out_kill;
-pub(crate) use self::params::with_types;
 use self::simple::Simple;
 
 /// A command without its bytes, which stay in the session's buffer.
@@ -185,7 +183,7 @@ impl Session {
     async fn init_db(&mut self, input: Input) -> Outcome {
         let name = &self.client.buffer.data()[HEADER_LEN + 1..input.held];
         let name = String::from_utf8_lossy(name).into_owned();
-        if let Err(error) = self.login.next.clusters.check_schema(self.worker.cluster, &name) {
+        if let Err(error) = self.next_user.clusters.check_schema(self.worker.cluster, &name) {
             return self.refuse(input, error.into()).await;
         }
         self.pass_on(input, Simple::init_db(name)).await
@@ -202,7 +200,7 @@ impl Session {
                 counters.command_query.increment();
                 let Ok(text_at) = query_text_at(payload, self.client.capabilities) else { return };
                 let lex = self.state.lex.options(&self.state.want.vars);
-                self.classify_counted(input, HEADER_LEN + text_at, lex);
+                self.classify_counted(Text::in_payload(input, text_at), lex);
             }
             Ok(Command::StmtExecute { id, .. } | Command::StmtBulkExecute(id)) => {
                 counters.command_stmt_execute.increment();
@@ -308,7 +306,7 @@ impl Session {
         // Whatever comes of it, the old user's session is over.
         let schema = self.state.want.schema.clone();
         self.reset().await;
-        if self.login.refused_changes >= change_user::MOST_REFUSALS {
+        if self.next_user.refusals >= change_user::MOST_REFUSALS {
             rt::sleep(change_user::REFUSAL_PAUSE).await;
             change_user::stay_as_before(schema, &mut self.state);
             change_user::say_refusal(&mut self.client, &change_user::unknown_command(), 1, None).await?;
@@ -316,7 +314,8 @@ impl Session {
         }
         let limit = Duration::from_millis(self.settings.connect_timeout_ms);
         let who = (&self.login, &*self.held.activity);
-        match change_user::attempt(&mut self.client, who, &self.worker, (&payload, limit)).await {
+        let asked = (&payload[..], limit);
+        match change_user::attempt(&mut self.client, who, &self.next_user, &self.worker, asked).await {
             Ok(outcome) => match self.become_user(&outcome).await {
                 Ok(()) => {
                     self.held.activity.enters(self.state.want.schema.as_deref());
@@ -348,7 +347,7 @@ impl Session {
         let goes_on = self.state.flavor() == Flavor::MariaDb;
         if goes_on {
             rt::sleep(change_user::REFUSAL_PAUSE).await;
-            self.login.refused_changes += 1;
+            self.next_user.refusals += 1;
             change_user::stay_as_before(schema, &mut self.state);
         }
         change_user::say_refusal(&mut self.client, error, seq, before).await?;

@@ -3,10 +3,8 @@
 //! Owns: the figures of one statement at a time. Where they are counted for good is `delphinus_stats`'s. The ordinary statement waits
 //! for nothing but its backend: for that, the clock is read where it begins and where it ends, and nowhere else.
 
-use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use delphinus_clients::Activity;
 use delphinus_net::rt;
@@ -14,11 +12,11 @@ use delphinus_pool::Checkout;
 use delphinus_sql::Digest;
 use delphinus_state::Response;
 use delphinus_stats::{Cost, Place, Recorder, WhoNo};
-use delphinus_telemetry::{Wait, WaitCell};
 use delphinus_topology::BackendId;
 use delphinus_wire::command::ClientStmtId;
 
 use crate::io::Client;
+use crate::spent::Spent;
 
 /// The figures of the statement that runs.
 #[derive(Debug, Default)]
@@ -50,10 +48,8 @@ impl Costs {
     /// A statement begins.
     #[inline]
     pub(crate) fn begin(&mut self, client: &Client, spent: &Spent) {
-        // What commands before it have spent, that were no statements.
-        spent.is_any.set(false);
         let now = rt::now();
-        spent.activity.begins(now);
+        spent.begin(now);
         self.began = Some(now);
         self.digest = None;
         self.backend = None;
@@ -158,8 +154,7 @@ impl Costs {
     #[inline]
     pub(crate) fn end(&mut self, client: &Client, spent: &Spent, has_failed: bool) -> Option<Cost> {
         let total_us = self.began.take()?.elapsed().as_micros() as u64;
-        spent.activity.ends(total_us);
-        let mut at_us = spent.take();
+        let mut at_us = spent.end(total_us);
         if self.backend.is_some() {
             let elsewhere: u32 = at_us.iter().sum();
             at_us[Place::Backend as usize] =
@@ -212,82 +207,4 @@ fn is_same(one: Option<&Rc<str>>, other: Option<&Rc<str>>) -> bool {
         (Some(one), Some(other)) => Rc::ptr_eq(one, other),
         _ => false,
     }
-}
-
-/// What the statement that runs has spent elsewhere than on its backend, and, for others to see, what it waits for now.
-#[derive(Debug)]
-pub(crate) struct Spent {
-    us: Cell<[u32; Place::ALL.len()]>,
-    is_any: Cell<bool>,
-    activity: Arc<Activity>,
-}
-
-impl Spent {
-    /// Nothing yet, of the session that shows itself there.
-    pub(crate) fn new(activity: Arc<Activity>) -> Self {
-        Self { us: Cell::default(), is_any: Cell::new(false), activity }
-    }
-
-    /// Where it is said what is waited for.
-    pub(crate) fn waits(&self) -> &WaitCell {
-        &self.activity.waits
-    }
-
-    /// Adds so much time there.
-    pub(crate) fn add(&self, place: Place, us: u32) {
-        let mut all = if self.is_any.replace(true) { self.us.get() } else { Default::default() };
-        all[place as usize] = all[place as usize].saturating_add(us);
-        self.us.set(all);
-    }
-
-    /// Adds what it took since then to get a connection, of which `synced_us` are about the session's state.
-    pub(crate) fn add_checkout(&self, began: Instant, synced_us: u32) {
-        self.add(Place::Pool, micros(began.elapsed()).saturating_sub(synced_us));
-        self.add(Place::Sync, synced_us);
-    }
-
-    #[inline]
-    fn take(&self) -> [u32; Place::ALL.len()] {
-        if self.is_any.replace(false) { self.us.get() } else { Default::default() }
-    }
-}
-
-/// Counts how long something takes, until it goes.
-pub(crate) struct Timed {
-    spent: Rc<Spent>,
-    place: Place,
-    began: Instant,
-    /// What was waited for before.
-    before: u64,
-}
-
-impl Timed {
-    /// What follows waits for this.
-    pub(crate) fn by(wait: Wait, spent: &Rc<Spent>) -> Self {
-        let began = rt::now();
-        let before = spent.waits().enter(wait, began);
-        Self { spent: spent.clone(), place: place_of(wait), began, before }
-    }
-}
-
-impl Drop for Timed {
-    fn drop(&mut self) {
-        let now = rt::now();
-        self.spent.waits().leave(self.before, now);
-        self.spent.add(self.place, micros(now.saturating_duration_since(self.began)));
-    }
-}
-
-/// Where the time counts that is waited for this.
-fn place_of(wait: Wait) -> Place {
-    match wait {
-        Wait::Limit | Wait::Pause | Wait::Primary | Wait::Replica | Wait::Flight => Place::Queue,
-        Wait::Pool | Wait::Connect => Place::Pool,
-        Wait::State | Wait::Prepare | Wait::Question => Place::Sync,
-        Wait::Send | Wait::Receive => Place::Client,
-    }
-}
-
-fn micros(time: Duration) -> u32 {
-    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }

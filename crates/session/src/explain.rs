@@ -13,9 +13,9 @@ use crate::answer::{Answer, TextShape};
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Reading;
 use crate::hold::Held;
+use crate::settings::Routing;
 use crate::stand::Stand;
 use crate::steer::check_listener;
-use crate::worker::Routing;
 
 /// The longest values that columns are announced for, in characters.
 const WIDTHS: [u32; 2] = [64, 4096];

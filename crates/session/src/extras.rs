@@ -21,19 +21,19 @@ use crate::answer::counts_otherwise;
 use crate::client_error::{ClientError, ProxyError};
 use crate::explain::explained;
 use crate::fresh::{Depends, Ledger, TextHere};
-use crate::io::{Input, Relayed};
+use crate::io::{Input, Relayed, Text};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{
-    Answers, Around, Asking, CommandCopy, Consulted, Deadline, Giver, Looked, Means, Miss, Refresh, Trace,
-    Wanting, check_listener, execution, hints_in, shortcut_of, text_of, why_not_cached,
+    Answers, Around, Asking, CommandCopy, Consulted, Deadline, Fitness, Giver, Looked, Means, Miss, Refresh,
+    Trace, Wanting, check_listener, execution, hints_in, shortcut_of, text_of, why_not_cached,
 };
 
 /// A question that may be answered from the cache.
 #[derive(Debug, Clone, Copy)]
 enum Asks {
-    /// By a text that begins there in the buffer.
-    Text(usize),
+    /// By a text that is in the buffer.
+    Text(Text),
     /// By a statement that was prepared.
     Prepared(ClientStmtId),
 }
@@ -230,19 +230,15 @@ type KeptWith = Arc<dyn Any + Send + Sync>;
 /// Answers from the cache, and answers for it.
 impl Session {
     /// Answers a COM_QUERY from the cache; if it cannot, and may later, the answer that follows will be kept.
-    pub(crate) async fn query_cache(
-        &mut self,
-        input: Input,
-        text_at: usize,
-        statement: &Statement,
-    ) -> Result<bool, NetError> {
+    pub(crate) async fn query_cache(&mut self, sent: Text, statement: &Statement) -> Result<bool, NetError> {
+        let input = sent.input;
         let Some(wanting) = self.wanting(input, statement) else { return Ok(false) };
-        let text = &self.client.buffer.data()[text_at..input.held];
+        let text = self.client.held_text(sent);
         match self.look_in_cache(Command::Query(text), &wanting) {
             Some(Looked::Has { kept, is_due }) => {
                 if is_due {
                     let asked = CommandCopy::Text(text.to_vec());
-                    let depends = self.depends(input, Asks::Text(text_at));
+                    let depends = self.depends(Asks::Text(sent));
                     let aging = Aging { statement, wanting, older: &kept };
                     if self.renew(Command::Query(text), (asked, depends), aging).is_none() {
                         kept.renew_later();
@@ -252,7 +248,7 @@ impl Session {
             }
             Some(Looked::HasNot(key, tally)) => {
                 let miss = Miss { key, wanting, tally };
-                Box::pin(self.consult((input, Asks::Text(text_at)), miss, statement)).await
+                Box::pin(self.consult((input, Asks::Text(sent)), miss, statement)).await
             }
             None => Ok(false),
         }
@@ -273,7 +269,7 @@ impl Session {
             Some(Looked::Has { kept, is_due }) => {
                 let capabilities = self.client.capabilities;
                 if is_due && let Some(asked) = CommandCopy::execution(found, payload, params, capabilities) {
-                    let depends = self.depends(input, Asks::Prepared(id));
+                    let depends = self.depends(Asks::Prepared(id));
                     let aging = Aging { statement, wanting, older: &kept };
                     if self.renew(command, (asked, depends), aging).is_none() {
                         kept.renew_later();
@@ -303,12 +299,17 @@ impl Session {
         why_not_cached(self.worker.answers.as_deref(), statement, &mut self.state, &self.held, level)
     }
 
+    /// Whether the session may be given an answer that is kept.
+    pub(crate) fn fitness(&self, origin: &Origin) -> Fitness {
+        self.stand().fitness(origin, self.worker.ledger.as_deref())
+    }
+
     /// `None`: an answer is there that is too large for this client, perhaps. Its own is neither looked for nor kept.
     fn look_in_cache(&self, command: Command<'_>, wanting: &Wanting) -> Option<Looked> {
         let place = &self.steering.cache_place(self.login.listener.mode);
         let (want, capabilities) = (&self.state.want, self.client.capabilities);
         let asking = Asking { held: &self.held, want, capabilities, place };
-        let fitness = |origin: &_| self.stand().fitness(origin);
+        let fitness = |origin: &Origin| self.fitness(origin);
         let answers = self.worker.answers.as_ref()?;
         Some(match answers.look(&asking, command, wanting, fitness) {
             Ok((kept, is_due)) if !self.steering.may_give(&kept) => {
@@ -384,7 +385,7 @@ impl Session {
         let Some(answers) = self.worker.answers.clone() else { return Ok(false) };
         let patience = self.settings.routing.cache_wait;
         let patience = self.steering.timeout.map_or(patience, |limit| limit.min(patience));
-        let fitness = |origin: &_| self.stand().fitness(origin);
+        let fitness = |origin: &Origin| self.fitness(origin);
         let is_killed = || self.held.activity.is_killed();
         let waits = (&self.held.spent, is_killed);
         let rules = &self.settings.routing.rules;
@@ -394,7 +395,7 @@ impl Session {
             Consulted::Knows(kept) => return self.give(input, statement, &kept).await,
             Consulted::Wants(mut keeping) => {
                 keeping.beside = beside;
-                keeping.depends = self.depends(input, asks);
+                keeping.depends = self.depends(asks);
                 self.steering.keeping = Some(keeping);
             }
             Consulted::Nothing => {}
@@ -404,11 +405,11 @@ impl Session {
     }
 
     /// Which tables a question reads, where that matters.
-    fn depends(&self, input: Input, asks: Asks) -> Option<Depends> {
+    fn depends(&self, asks: Asks) -> Option<Depends> {
         let ledger = self.worker.ledger.as_ref()?;
         let (sql, lex, schema) = match asks {
-            Asks::Text(at) => {
-                let sql = &self.client.buffer.data()[at..input.held];
+            Asks::Text(text) => {
+                let sql = self.client.held_text(text);
                 (sql, self.state.lex.as_read(), self.state.want.schema.as_deref())
             }
             Asks::Prepared(id) => {

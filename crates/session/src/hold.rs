@@ -23,7 +23,7 @@ use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
-use crate::costs::Spent;
+use crate::spent::Spent;
 use crate::state::Wanted;
 
 pub(crate) use prepared::{forget_schema, prepare_in};
@@ -310,7 +310,8 @@ impl Held {
     }
 }
 
-/// Unknown database, and access denied to it.
+/// True where a session cannot be brought into its schema: there is none of the name, or the user has no right to it. That says nothing
+/// of a statement, which has not been sent.
 pub(crate) fn is_about_schema(error: &PoolError) -> bool {
     let PoolError::Refused { error, .. } = error else { return false };
     matches!(

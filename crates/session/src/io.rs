@@ -8,11 +8,12 @@ mod input;
 mod passage;
 mod relay;
 mod send;
+mod text;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::costs::Spent;
+use crate::spent::Spent;
 use delphinus_memory::Permit;
 use delphinus_net::{Buffer, BufferPool, Stream};
 use delphinus_state::Ages;
@@ -23,8 +24,9 @@ use delphinus_wire::{Capabilities, Frame, HEADER_LEN, put_packet};
 pub(crate) use beside::{Beside, Break};
 pub(crate) use cut::Cut;
 pub(crate) use cut_short::Ending;
-pub(crate) use input::{HELD, Input, Waited};
+pub(crate) use input::{BUFFER_SIZE, HELD, Input, Waited};
 pub(crate) use relay::{Heard, LastBytes, Relayed};
+pub(crate) use text::Text;
 
 /// What the clients of one worker share.
 pub(crate) struct Equipment {
@@ -140,17 +142,6 @@ impl Client {
         match &self.before_file {
             Some(command) => Some(command.data()),
             None => self.buffer.data().get(..self.kept).filter(|command| !command.is_empty()),
-        }
-    }
-
-    /// The text of the statement just run, as far as it was held.
-    pub(crate) fn sent_text(&self, input: Input, text_at: usize) -> &[u8] {
-        if let Some(command) = self.before_file.as_deref().filter(|command| command.len() >= input.held) {
-            &command.data()[text_at..input.held]
-        } else if input.is_whole() && self.kept >= input.held {
-            &self.buffer.data()[text_at..input.held]
-        } else {
-            &[]
         }
     }
 

@@ -21,11 +21,15 @@
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
 //! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
-//! | what a statement costs | `costs`; what of it is logged: `logged` |
+//! | what a statement costs | `costs`; what it has waited for: `spent`; what of it is logged: `logged` |
 //! | whether it has changed accounts or rights | `follow/rights` |
 //! | what can go wrong | `proxy_error` |
 //! | which error does a client see | `client_error` |
 //! | what others want of a session while it waits | `calls`, and `watch` while a command is on its way |
+//! | what an operator sets for sessions | `settings` |
+//! | what the login has settled | `login_facts` |
+//!
+//! Which file may use which: `xtask/src/tidy/calls/layers.rs`.
 
 mod answer;
 mod calls;
@@ -40,6 +44,7 @@ mod hold;
 mod io;
 mod logged;
 mod login;
+mod login_facts;
 mod needs;
 mod ordinary;
 mod outlook;
@@ -51,7 +56,9 @@ mod run;
 mod serve;
 mod served;
 mod session;
+mod settings;
 mod settle;
+mod spent;
 mod stand;
 mod state;
 mod statements;
@@ -64,4 +71,5 @@ pub use fresh::spots_written;
 pub use outlook::is_hung;
 pub use rescue::{Pauses, WaitingRoom};
 pub use session::Session;
-pub use worker::{Failover, Parts, Routing, Settings, Worker, spare_buffers};
+pub use settings::{Failover, Routing, Settings};
+pub use worker::{Parts, Worker, spare_buffers};

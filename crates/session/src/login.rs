@@ -33,13 +33,14 @@ pub(crate) use self::first_state::{check_schema, first_state, lex, may_talk};
 use self::greeting::{refuse, server_settings};
 use self::origin::Origin;
 use crate::client_error::{ClientError, ProxyError};
-use crate::costs::Spent;
-use crate::follow::{AskedTracking, Noted};
+use crate::follow::Noted;
 use crate::fresh::Causality;
 use crate::hold::{Held, Seats};
 use crate::io::Client;
-use crate::session::{ForNextUser, LoginFacts, Session};
-use crate::state::{JustBegun, Published, Wanted};
+use crate::login_facts::LoginFacts;
+use crate::session::{ForNextUser, Session};
+use crate::spent::Spent;
+use crate::state::{AskedTracking, JustBegun, Published, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::Steering;
 use crate::worker::Worker;
@@ -279,14 +280,13 @@ impl Seed {
             settings: worker.settings(),
             worker,
             client,
-            login: LoginFacts {
+            login: LoginFacts { listener: self.listener, client_ip: self.client_ip, peer },
+            next_user: Box::new(ForNextUser {
                 established: outcome.connection,
-                next: Box::new(ForNextUser { settings: self.settings, clusters: self.clusters }),
-                listener: self.listener,
-                client_ip: self.client_ip,
-                refused_changes: 0,
-                peer,
-            },
+                settings: self.settings,
+                clusters: self.clusters,
+                refusals: 0,
+            }),
             state,
             held,
             statements: ClientStatements::default(),

@@ -9,10 +9,10 @@ use delphinus_telemetry::Wait;
 use delphinus_wire::command::BackendStmtId;
 
 use crate::client_error::ProxyError;
-use crate::costs::Timed;
 use crate::follow::Bringing;
 use crate::hold::prepare_in;
 use crate::io::Client;
+use crate::spent::Timed;
 use crate::watch::Watch;
 
 impl Watch<'_> {

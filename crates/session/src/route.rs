@@ -9,15 +9,15 @@ use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
 use crate::client_error::{ProxyError, Steered};
-use crate::costs::Timed;
 use crate::fresh::{Causality, Patience};
 use crate::hold::Held;
+use crate::login_facts::LoginFacts;
 use crate::rescue::{Seeking, Tries, Waits, leave_replica, roll_back_on_replica, take_bound};
-use crate::session::LoginFacts;
+use crate::settings::Routing;
+use crate::spent::Timed;
 use crate::stand::Stand;
 use crate::state::Wanted;
 use crate::steer::{Around, Fate, Steering};
-use crate::worker::Routing;
 
 /// As it is begun on a replica.
 const BEGIN: &str = "START TRANSACTION READ ONLY";

@@ -11,7 +11,7 @@ use delphinus_wire::response::{Layer, Status};
 
 use crate::client_error::ProxyError;
 use crate::fresh::TextHere;
-use crate::io::{Cut, Heard, Input, Relayed};
+use crate::io::{Cut, Heard, Input, Relayed, Text};
 use crate::logged::{log_command, log_try};
 use crate::ordinary::Unsent;
 use crate::rescue::{
@@ -150,13 +150,13 @@ impl Session {
 
     /// The text of the statement that has begun, where it is in the buffer, for whoever has to know which tables it writes.
     #[inline]
-    pub(crate) fn tell_text(&mut self, statement: &Statement, text: std::ops::Range<usize>) {
+    pub(crate) fn tell_text(&mut self, statement: &Statement, text: Text) {
         if self.worker.outlook.needs_text() {
-            let sql = &self.client.buffer.data()[text.clone()];
+            let sql = self.client.held_text(text);
             self.steering.text = number_of_text(&[sql.trim_ascii_start()]);
         }
         if self.causality.wants_text() {
-            let sql = &self.client.buffer.data()[text];
+            let sql = self.client.held_text(text);
             let lex = self.state.lex.options(&self.state.want.vars);
             let schema = self.state.want.schema.as_deref();
             let has_temporary = self.state.pins.has(PinReason::TemporaryTable);

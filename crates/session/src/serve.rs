@@ -20,13 +20,15 @@ use delphinus_wire::{Command, HEADER_LEN, error_code, query_text_at};
 use crate::answer;
 use crate::calls::attend;
 use crate::client_error::{ClientError, ProxyError};
-use crate::costs::{Issuer, Timed};
+use crate::costs::Issuer;
 use crate::io::{Input, Waited};
 use crate::logged::{Texts, entry_of, write};
 use crate::login::enter;
+use crate::rescue::wait_for_turn;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::steer::{limitable, wait_for_turn};
+use crate::spent::Timed;
+use crate::steer::limitable;
 use crate::worker::Worker;
 
 /// How long the end of a connection may take.

@@ -1,38 +1,38 @@
 //! One logged-in client: what it wants, what pins it, and the connection it holds.
 
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delphinus_clients::{Clusters, ListenerSettings, Rank};
+use delphinus_clients::{Clusters, Rank};
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, PoolError};
-use delphinus_sql::{Class, Hints, Kill, SqlText, Statement};
+use delphinus_sql::{Class, Hints, SqlText, Statement};
 use delphinus_state::SessionState;
 use delphinus_wire::HEADER_LEN;
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::handshake::server::{Established, LoginOutcome, ServerSettings};
-use delphinus_wire::response::{Layer, Status};
+use delphinus_wire::response::Status;
 
 use crate::answer::{self, Answer, Sessions, TextShape};
 use crate::client_error::ProxyError;
-use crate::command::carry_out_kill;
 use crate::costs::Costs;
-use crate::follow::{AskedTracking, Noted};
+use crate::follow::Noted;
 use crate::fresh::Causality;
 use crate::hold::{Held, Seats};
 use crate::io::{Client, Input, LastBytes, Relayed};
 use crate::login::{Destination, check_schema, destination, first_state, lex, may_talk};
+use crate::login_facts::LoginFacts;
 use crate::rescue::{Seeking, Stakes, count_unless_lost, lost_after_refusal, told_of_loss};
 use crate::route::Route;
 use crate::served::{Outcome, Served};
+use crate::settings::Settings;
 use crate::settle::Settling;
 use crate::stand::Stand;
-use crate::state::{Lex, Ran, Wanted};
+use crate::state::{AskedTracking, Lex, Ran, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::{Around, Occasion, Standing, Steering};
 use crate::watch::Watch;
-use crate::worker::{Settings, Worker};
+use crate::worker::Worker;
 
 /// A session. Its life is in `serve`.
 pub struct Session {
@@ -42,6 +42,8 @@ pub struct Session {
     pub(crate) settings: Rc<Settings>,
     pub(crate) client: Client,
     pub(crate) login: LoginFacts,
+    /// In a box: few sessions change their user.
+    pub(crate) next_user: Box<ForNextUser>,
     pub(crate) state: Wanted,
     pub(crate) held: Held,
     pub(crate) statements: ClientStatements,
@@ -55,25 +57,14 @@ pub struct Session {
     pub(crate) costs: Box<Costs>,
 }
 
-/// What the login settled for as long as the connection lives.
-pub(crate) struct LoginFacts {
-    pub(crate) established: Established,
-    /// In a box: few sessions change their user.
-    pub(crate) next: Box<ForNextUser>,
-    pub(crate) listener: Arc<ListenerSettings>,
-    /// `None` on a Unix socket.
-    pub(crate) client_ip: Option<IpAddr>,
-    /// How often a COM_CHANGE_USER was refused.
-    pub(crate) refused_changes: u8,
-    /// What the client is, if it is one of us.
-    pub(crate) peer: Layer,
-}
-
-/// What the next user of a session needs.
+/// What a change of the session's user needs.
 pub(crate) struct ForNextUser {
+    pub(crate) established: Established,
     pub(crate) settings: ServerSettings,
     /// Where the session may move to.
     pub(crate) clusters: Rc<Clusters<Worker>>,
+    /// How often a COM_CHANGE_USER was refused.
+    pub(crate) refusals: u8,
 }
 
 /// What a session has of its user.
@@ -122,7 +113,7 @@ impl Session {
     /// before.
     pub(crate) async fn become_user(&mut self, outcome: &LoginOutcome) -> Result<(), ProxyError> {
         let Destination { worker, facts } =
-            destination(&self.login.next.clusters, &self.login.listener, outcome).await?;
+            destination(&self.next_user.clusters, &self.login.listener, outcome).await?;
         may_talk(&facts, outcome)?;
         let newcomer = worker.users.newcomer(&outcome.user, self.held.activity.visitor);
         let (registry, former) = (self.worker.registry.clone(), self.held.activity.user());
@@ -351,7 +342,7 @@ impl Session {
     /// cluster either: its next statement would be run by the wrong servers.
     fn check_entered(&self) {
         let Some(schema) = self.state.want.schema.as_deref() else { return };
-        if let Err(error) = self.login.next.clusters.check_schema(self.worker.cluster, schema) {
+        if let Err(error) = self.next_user.clusters.check_schema(self.worker.cluster, schema) {
             tracing::warn!(
                 session.id = self.held.activity.id.0,
                 why = ProxyError::from(error).reason(),
@@ -470,13 +461,5 @@ impl Session {
         self.costs.answered_here(answer.rows_sent());
         answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
         Ok(Served::Answered)
-    }
-
-    /// A `KILL` of any kind; `value`: that of its parameter.
-    pub(crate) async fn kill(&mut self, kill: &Kill, value: Option<u64>) -> Outcome {
-        match carry_out_kill((kill, value), self.sessions(), &self.held, &self.state).await {
-            Ok(count) => self.answer(&Answer::ok(count)).await,
-            Err(served) => Ok(served),
-        }
     }
 }

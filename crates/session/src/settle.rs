@@ -8,10 +8,11 @@ use delphinus_telemetry::Wait;
 use delphinus_view::StoredCode;
 
 use crate::answer::{list_left, rows_left};
-use crate::costs::{Costs, Timed};
+use crate::costs::Costs;
 use crate::follow::{self, Noted, Shared};
 use crate::fresh::{Causality, Done};
 use crate::hold::Held;
+use crate::spent::Timed;
 use crate::state::{Ran, Wanted};
 
 /// What of a session a statement that has run may leave something in.

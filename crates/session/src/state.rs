@@ -3,6 +3,7 @@
 //! Owns: the state that the client wants and that it began with, the pins and what others know of them, the status flags, whether
 //! a transaction has only begun, and how texts are read. Knows nothing of connections: what they have is in the pool's.
 
+mod asked_tracking;
 mod just_begun;
 mod lex;
 mod pinned;
@@ -19,8 +20,7 @@ use delphinus_state::{PinReason, Pins, SessionState, SqlStatements};
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
-use crate::follow::AskedTracking;
-
+pub(crate) use asked_tracking::AskedTracking;
 pub(crate) use just_begun::{JustBegun, Opening};
 pub(crate) use lex::Lex;
 pub(crate) use pinned::Published;

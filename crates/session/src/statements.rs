@@ -13,7 +13,7 @@ use delphinus_view::StoredCode;
 use delphinus_wire::command::ClientStmtId;
 
 use crate::client_error::ProxyError;
-use crate::follow::{may_hide, uncover_prepared};
+use crate::follow::uncover;
 use crate::state::Wanted;
 
 /// A statement as its client knows it.
@@ -285,7 +285,8 @@ impl ClientStatements {
     /// True if `uncover` has to be asked about this one.
     #[inline]
     pub(crate) fn may_hide(&mut self, id: ClientStmtId, code: &StoredCode) -> bool {
-        code.concerns_any() && self.find(id).is_some_and(|found| may_hide(code, found))
+        code.concerns_any()
+            && self.find(id).is_some_and(|found| !found.is_large() && code.concerns(&found.statement))
     }
 
     /// Finds out what code in the database does by the statement, which is read as it was then.
@@ -297,7 +298,8 @@ impl ClientStatements {
     ) -> Result<(), ProxyError> {
         let Some(found) = self.find(id) else { return Ok(()) };
         let lex = state.lex.options_with(&found.key.state().vars);
-        uncover_prepared(code, found, lex).await
+        let text = found.key.text().clone();
+        uncover(code, &mut found.statement, &text, lex).await
     }
 
     /// What a statement that is about to run changes of the code in the database. It is read as it was then.

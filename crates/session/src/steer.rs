@@ -31,7 +31,7 @@ pub(crate) use cache::{
 pub(crate) use deadline::Deadline;
 pub(crate) use filters::Occasion;
 pub(crate) use hints::{hints_in, hints_of};
-pub(crate) use limits::{limitable, wait_for_turn};
+pub(crate) use limits::limitable;
 pub(crate) use listener::check_listener;
 pub(crate) use mirror::{CommandCopy, CopyWanted, Mirrors};
 pub(crate) use read_only::{Fate, holds_insert_id};

@@ -289,21 +289,23 @@ fn is_state_listed(executed: &Executed<'_>) -> bool {
         && !executed.statement.effects.intersects(dynamic)
 }
 
-/// Errors of other statements, found before a function in them can have run: no such column, table or variable, a
-/// variable that cannot be set so, no rights to it.
-const NOT_RESOLVED: &[u16] = &[
-    error_code::ER_BAD_FIELD_ERROR,
-    error_code::ER_TABLEACCESS_DENIED_ERROR,
-    error_code::ER_COLUMNACCESS_DENIED_ERROR,
-    error_code::ER_NO_SUCH_TABLE,
-    error_code::ER_UNKNOWN_SYSTEM_VARIABLE,
-    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
-    error_code::ER_WRONG_TYPE_FOR_VAR,
-    error_code::ER_INCORRECT_GLOBAL_LOCAL_VAR,
-];
+/// True for an error that is found before a function in the statement can have run. Of a SET these are, too: no such variable, no rights to
+/// it, a wrong type, the other scope. Its value is looked at later.
+fn is_before_functions(error: u16) -> bool {
+    error_code::is_not_begun(error)
+        || error_code::is_not_resolved(error)
+        || matches!(
+            error,
+            error_code::ER_UNKNOWN_SYSTEM_VARIABLE
+                | error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR
+                | error_code::ER_WRONG_TYPE_FOR_VAR
+                | error_code::ER_INCORRECT_GLOBAL_LOCAL_VAR
+        )
+}
 
 /// Errors of a SET of several variables, found before it looks at the first: they are resolved one by one, and the
-/// functions of one run before the next is looked at. Syntax, no such character set, table or variable.
+/// functions of one run before the next is looked at. Syntax, no such character set, table or variable. Fewer than of other
+/// statements, so that no list of `error_code` is it.
 const NOT_RESOLVED_IN_LIST: &[u16] = &[
     error_code::ER_PARSE_ERROR,
     error_code::ER_UNKNOWN_CHARACTER_SET,
@@ -333,7 +335,7 @@ fn is_cut_short(executed: &Executed<'_>) -> bool {
     {
         return !NOT_RESOLVED_IN_LIST.contains(&error);
     }
-    !error_code::is_not_begun(error) && !NOT_RESOLVED.contains(&error)
+    !is_before_functions(error)
 }
 
 /// True if an error leaves open whether a transaction is open and what has changed: an ERR packet says neither.

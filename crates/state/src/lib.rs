@@ -7,7 +7,7 @@
 //!
 //! `state::SessionState` is one type for both sides: what a client wants, and what a backend connection has. Backend
 //! connections report every change (`session_track_system_variables='*'`, `_schema`, `_state_change`; what the client is
-//! told of that, and sees of these variables: `session/src/follow/tracking.rs`), so values are learnt from the server.
+//! told of that: `session/src/state/asked_tracking.rs`), so values are learnt from the server.
 //! What servers do not report (user variables, the collation of SET NAMES) is read back on the same connection right
 //! after the statement. The collation that servers keep behind the character sets, which no variable shows, stands beside
 //! the variables and is set by SET NAMES. Maps are shared pointers: in the steady state "is this connection in the right

@@ -1,11 +1,16 @@
 //! All error numbers that the product gives or acts on: those of servers, by the servers' own names, and the proxy's own.
-//! What a number means to its reader is said where it is read; only questions of several readers are answered here.
+//! What a number means to its reader is said where it is read; only questions of several readers are answered here. What it proves of
+//! a statement that has failed is in `refusal`.
 //! `cargo xtask tidy` sees to it that no other crate has such a number as a literal.
 //!
 //! Sources: <https://dev.mysql.com/doc/mysql-errors/9.0/en/server-error-reference.html>,
 //! <https://mariadb.com/kb/en/mariadb-error-code-reference/>.
 
+mod refusal;
+
 use std::ops::RangeInclusive;
+
+pub use refusal::{is_denied, is_not_begun, is_not_resolved, is_not_settable};
 
 /// A row is another one than the transaction has read before.
 pub const ER_CHECKREAD: u16 = 1020;
@@ -223,24 +228,6 @@ pub const OF_NETWORK: RangeInclusive<u16> = ER_NET_READ_ERROR..=ER_NET_WRITE_INT
 /// True for what a server says that has no connection left, for anybody or for this user.
 pub fn is_full(code: u16) -> bool {
     matches!(code, ER_CON_COUNT_ERROR | ER_TOO_MANY_USER_CONNECTIONS | ER_USER_LIMIT_REACHED)
-}
-
-/// True for a statement that did not begin, with a function in it, or an EXECUTE of one: syntax, no such routine, statement or schema,
-/// a wrong number of arguments, no rights to it.
-pub fn is_not_begun(code: u16) -> bool {
-    matches!(
-        code,
-        ER_DBACCESS_DENIED_ERROR
-            | ER_NO_DB_ERROR
-            | ER_BAD_DB_ERROR
-            | ER_PARSE_ERROR
-            | ER_WRONG_ARGUMENTS
-            | ER_UNKNOWN_STMT_HANDLER
-            | ER_SP_DOES_NOT_EXIST
-            | ER_SP_WRONG_NO_OF_ARGS
-            | ER_PROCACCESS_DENIED_ERROR
-            | ER_FUNC_INEXISTENT_NAME_COLLISION
-    )
 }
 
 /// True for the refusal of a server that takes no writes, by its number and text: it is read-only, and may be a primary no longer.

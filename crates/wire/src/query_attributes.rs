@@ -125,6 +125,14 @@ pub struct ExecuteParams {
     pub types: Option<Range<usize>>,
 }
 
+impl ExecuteParams {
+    /// The command that these were found in, which has no types, with these ones.
+    pub fn with_types(&self, payload: &[u8], types: &[u8]) -> Vec<u8> {
+        let (before, behind) = payload.split_at(self.types_flag_at);
+        [before, &[1], types, &behind[1..]].concat()
+    }
+}
+
 /// Finds the parameter types of a COM_STMT_EXECUTE of a statement with `params` parameters; `None` if there is
 /// nothing to bind. Values may be cut off.
 pub fn execute_params(

@@ -1,8 +1,9 @@
-//! Who calls whom between the files of `session`: none in circles, and only its root knows the whole.
+//! Who calls whom between the files of `session`: none in circles, none of a higher layer, and only its root knows the whole.
 //!
-//! Which function a call means is found out in `graph`, as far as one file can tell.
+//! Which function a call means is found out in `graph`, as far as one file can tell. The layers are in `layers`.
 
 mod graph;
+mod layers;
 
 use std::collections::BTreeSet;
 
@@ -45,14 +46,19 @@ pub(super) fn check(project: &Project) -> Vec<Violation> {
         );
         found.push(Violation::new(FOLDER, 0, what));
     }
+    found.extend(layers::check(&files, &edges));
     found.extend(files.iter().filter(|file| !is_root(&file.path)).flat_map(|file| knows_whole(file)));
     found
 }
 
 fn is_root(path: &str) -> bool {
+    ROOT.contains(&top(path))
+}
+
+/// The file or folder directly below `src` that a file is, or is in.
+fn top(path: &str) -> &str {
     let name = path.trim_start_matches(FOLDER).trim_start_matches('/').trim_end_matches(".rs");
-    let top = name.split_once('/').map_or(name, |(top, _)| top);
-    ROOT.contains(&top)
+    name.split_once('/').map_or(name, |(top, _)| top)
 }
 
 /// The imports of a part that knows the whole session, or its worker.
@@ -174,9 +180,9 @@ mod tests {
 
     #[test]
     fn only_the_root_knows_the_whole() {
-        let import = "//! A.\nuse crate::session::{LoginFacts, Session};\nfn a() {}";
-        let worker = "//! A.\nuse crate::worker::Routing;\nfn a(worker: &crate::worker::Worker) {}";
-        let facts = "//! A.\nuse crate::session::LoginFacts;\nfn a() { Consistency::Session }";
+        let import = "//! A.\nuse crate::session::{ForNextUser, Session};\nfn a() {}";
+        let worker = "//! A.\nuse crate::worker::Parts;\nfn a(worker: &crate::worker::Worker) {}";
+        let facts = "//! A.\nuse crate::session::ForNextUser;\nfn a() { Consistency::Session }";
         for (name, text, knows) in [
             ("steer", import, true),
             ("steer/rules", worker, true),

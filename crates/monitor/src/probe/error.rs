@@ -41,7 +41,8 @@ impl From<delphinus_wire::Malformed> for ProbeError {
     }
 }
 
-/// The server does not let this user, or this user from this host, in.
+/// The server does not let this user, or this user from this host, in. About logins: what such a number proves of a statement is in
+/// `error_code`.
 const DENIED: &[u16] = &[
     error_code::ER_DBACCESS_DENIED_ERROR,
     error_code::ER_ACCESS_DENIED_ERROR,

@@ -40,7 +40,7 @@ const VIEWS: &str = "SELECT TABLE_NAME, '', IF(LENGTH(VIEW_DEFINITION) > 262144,
      IF(LENGTH(VIEW_DEFINITION) > 262144, 'LONG', 'SQL') FROM information_schema.VIEWS \
      WHERE TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
 
-/// The monitor's user may not read it.
+/// The monitor's user may not read it: its questions need rights to tables, and no other ones.
 const DENIED: [u16; 3] = [
     error_code::ER_TABLEACCESS_DENIED_ERROR,
     error_code::ER_COLUMNACCESS_DENIED_ERROR,

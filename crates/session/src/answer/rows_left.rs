@@ -28,19 +28,12 @@ pub(crate) fn rows_left(ran: Ran<'_>, state: &mut Wanted) -> RowsLeft {
     of_part(ran, &(0..ran.text.sql.len()), state.limits_rows())
 }
 
-/// Errors of other statements that were not begun: no such table or column, no rights to it, a wrong number of columns.
-const NOT_RESOLVED: &[u16] = &[
-    error_code::ER_BAD_FIELD_ERROR,
-    error_code::ER_NONUNIQ_TABLE,
-    error_code::ER_TABLEACCESS_DENIED_ERROR,
-    error_code::ER_COLUMNACCESS_DENIED_ERROR,
-    error_code::ER_NO_SUCH_TABLE,
-    error_code::ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT,
-];
-
-/// False for a statement that was not begun.
+/// False for a statement that was not begun. That a query names a table twice, or that the parts of a UNION differ, is found then, too.
 fn is_begun(response: &Response) -> bool {
-    response.error.is_none_or(|code| !error_code::is_not_begun(code) && !NOT_RESOLVED.contains(&code))
+    let Some(code) = response.error else { return true };
+    let is_misbuilt =
+        matches!(code, error_code::ER_NONUNIQ_TABLE | error_code::ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT);
+    !(is_misbuilt || error_code::is_not_begun(code) || error_code::is_not_resolved(code))
 }
 
 /// True if servers count other rows than those that they send.

@@ -13,7 +13,8 @@ use delphinus_wire::{error_code, put_packet};
 use super::reset::forget_login_charset;
 use crate::client_error::ClientError;
 use crate::io::Client;
-use crate::session::LoginFacts;
+use crate::login_facts::LoginFacts;
+use crate::session::ForNextUser;
 use crate::state::Wanted;
 use crate::worker::Worker;
 
@@ -27,10 +28,11 @@ pub(super) const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn attempt(
     client: &mut Client,
     (login, activity): (&LoginFacts, &Activity),
+    next: &ForNextUser,
     worker: &Worker,
     (payload, limit): (&[u8], Duration),
 ) -> Result<LoginOutcome, LoginEnd> {
-    let (listener, clusters, client_ip) = (&login.listener, &login.next.clusters, login.client_ip);
+    let (listener, clusters, client_ip) = (&login.listener, &next.clusters, login.client_ip);
     let failed = worker.registry.failed_logins();
     let attempt = LoginAttempt::new(failed, &(), (activity.visitor, &activity.host), limit);
     let services = LoginServices {
@@ -45,7 +47,7 @@ pub(super) async fn attempt(
             Box::pin(async move { worker.check_password(query, client_ip).await })
         },
     };
-    let start = (login.next.settings.clone(), login.established);
+    let start = (next.settings.clone(), next.established);
     let result = serve_change_user(&mut client.stream, &mut client.buffer, start, payload, &services).await;
     match &result {
         Ok(_) => attempt.succeeded(),

@@ -112,14 +112,8 @@ fn insert_types(
         return Err(ProxyError::PacketTooLarge);
     }
     let payload = &client.buffer.data()[HEADER_LEN..input.held];
-    let packet = [&header(len, 0)[..], &with_types(payload, params.types_flag_at, types)].concat();
+    let packet = [&header(len, 0)[..], &params.with_types(payload, types)].concat();
     let held = packet.len();
     client.replace_packet(input, &packet);
     Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held, shift })
-}
-
-/// A COM_STMT_EXECUTE without types, with them; `flag_at` is where it says that there are none.
-pub(crate) fn with_types(payload: &[u8], flag_at: usize, types: &[u8]) -> Vec<u8> {
-    let (before, behind) = payload.split_at(flag_at);
-    [before, &[1], types, &behind[1..]].concat()
 }

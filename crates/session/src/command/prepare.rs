@@ -11,15 +11,15 @@ use delphinus_sql::{
     kill_target,
 };
 use delphinus_state::{PinReason, Shape, bytes_of_vars};
+use delphinus_wire::MAX_PAYLOAD;
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
-use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD};
 
 use crate::answer::{Known, check_spelled_kill, kill_named_by, list_left, splice};
 use crate::client_error::{ProxyError, Steered};
 use crate::follow::uncover;
 use crate::hold::leave_no_old_list;
 use crate::io::Relayed;
-use crate::io::{Client, Input};
+use crate::io::{Client, Input, Text};
 use crate::needs::as_unknown;
 use crate::run::{Carried, Job};
 use crate::served::Outcome;
@@ -88,7 +88,7 @@ impl Session {
             return self.prepare_large(input).await;
         }
         // The text is needed to prepare it elsewhere.
-        let sent: Rc<[u8]> = self.client.buffer.data()[HEADER_LEN + 1..input.held].into();
+        let sent: Rc<[u8]> = self.client.held_text(Text::in_payload(input, 1)).into();
         let read = &SqlText::new(&sent, self.state.lex.options(&self.state.want.vars));
         let (statement, sketch) = self.classify_prepared(read.sql, read.lex);
         let own = own_text(read, &statement, self.held.activity.id.0);
@@ -112,16 +112,16 @@ impl Session {
             let error = ProxyError::MemoryFull(self.worker.memory.limit());
             return self.refuse(input, error).await;
         };
-        let text_at = HEADER_LEN + 1;
+        let sent = Text::in_payload(input, 1);
         let lex = self.state.lex.options(&self.state.want.vars);
-        let mut statement = as_unknown(self.classify(input, text_at, lex));
+        let mut statement = as_unknown(self.classify(sent, lex));
         if self.worker.stored_code.concerns(&statement) {
-            let sql = &self.client.buffer.data()[text_at..input.held];
+            let sql = self.client.held_text(sent);
             if let Err(error) = uncover(&self.worker.stored_code, &mut statement, sql, lex).await {
                 return self.refuse(input, error).await;
             }
         }
-        let bytes: Rc<[u8]> = self.client.buffer.data()[text_at..input.held].into();
+        let bytes: Rc<[u8]> = self.client.held_text(sent).into();
         let read = &SqlText::new(&bytes, lex);
         let kept = Rc::new(kept);
         let text = TextToPrepare { bytes: bytes.clone(), read, kept, is_large: true, sketch: None };

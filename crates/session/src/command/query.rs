@@ -14,8 +14,7 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, query_attributes, q
 use crate::client_error::ProxyError;
 use crate::follow::{Noted, uncover};
 use crate::hold::leave_no_old_list;
-use crate::io::Input;
-use crate::io::Relayed;
+use crate::io::{Input, Relayed, Text};
 use crate::needs::{Needs, as_unknown, may_make_ids_unseen};
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
@@ -46,7 +45,7 @@ impl Job for QueryText<'_> {
     ) -> Result<Input, ProxyError> {
         if session.state.may_touch_sql(checkout, self.statement) {
             // The text is still at the front of the buffer.
-            let sql = session.client.buffer.data()[self.text_at..input.held].to_vec();
+            let sql = session.client.held_text(Text { input, at: self.text_at }).to_vec();
             let (client, mut watch) = session.watch();
             Box::pin(watch.bring_sql(client, checkout, self.statement, &sql)).await?;
         }
@@ -63,61 +62,58 @@ impl Session {
     #[inline]
     pub(crate) async fn query(&mut self, input: Input) -> Outcome {
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
-        let Ok(text_at) = query_text_at(payload, self.client.capabilities) else {
+        let Ok(at) = query_text_at(payload, self.client.capabilities) else {
             Box::pin(self.client.skip(input)).await?;
             return Ok(Served::Error(ProxyError::Malformed));
         };
-        let has_attributes = text_at > EMPTY_ATTRIBUTES;
-        let text_at = HEADER_LEN + text_at;
+        let has_attributes = at > EMPTY_ATTRIBUTES;
+        // What follows reads the command from here: a second copy would be room in every idle session.
+        let text = Text::in_payload(input, at);
         if self.steering.may_be_short() && !has_attributes {
-            match self.query_short(input, text_at) {
+            match self.query_short(text) {
                 Short::No => {}
                 Short::Given => return Ok(Served::Answered),
                 Short::Large(kept) => return Box::pin(self.give_large(kept)).await,
             }
         }
         let lex = self.state.lex.options(&self.state.want.vars);
-        let statement = self.classify_counted(input, text_at, lex);
+        let statement = self.classify_counted(text, lex);
         if self.steering.guard.concerns(statement.risks) {
-            let sql = &self.client.buffer.data()[text_at..input.held];
+            let sql = self.client.held_text(text);
             if let Err(error) = self.check_filters((&statement, &SqlText::new(sql, lex)), Occasion::Runs) {
-                return Box::pin(self.refuse(input, error)).await;
+                return Box::pin(self.refuse(text.input, error)).await;
             }
         }
         let needs = Needs::of(&statement)
             .and_if(Needs::STEERING, has_attributes || self.is_steered(&statement))
             .and_if(Needs::HIDDEN, self.worker.stored_code.concerns(&statement))
-            .and_if(Needs::LEARNING, !input.is_whole());
+            .and_if(Needs::LEARNING, !text.input.is_whole());
         if !needs.is_empty() {
-            return Box::pin(self.query_with(needs, (input, text_at), statement)).await;
+            return Box::pin(self.query_with(needs, text, statement)).await;
         }
         self.begin_statement(&statement);
-        self.tell_text(&statement, text_at..input.held);
-        let begun = match self.set_out(&statement, input) {
+        self.tell_text(&statement, text);
+        let begun = match self.set_out(&statement, text.input) {
             Ok(under_way) => match self.come_back(under_way, &statement).await? {
                 None => return Ok(Served::Answered),
                 Some(begun) => begun,
             },
             Err(unsent) => Begun::Not(unsent),
         };
-        Box::pin(self.run_query_on((input, text_at), &statement, begun)).await
+        Box::pin(self.run_query_on(text, &statement, begun)).await
     }
 
     /// A text that needs more than a connection.
-    async fn query_with(
-        &mut self,
-        mut needs: Needs,
-        (input, text_at): (Input, usize),
-        mut statement: Statement,
-    ) -> Outcome {
+    async fn query_with(&mut self, mut needs: Needs, text: Text, mut statement: Statement) -> Outcome {
+        let input = text.input;
         if needs.has(Needs::CODE) {
-            let sql = &self.client.buffer.data()[text_at..input.held];
+            let sql = self.client.held_text(text);
             self.noted.note_code(CodeChange::of(&statement, sql, self.state.lex(), input.is_whole()));
             self.looks_after_noted();
         }
         if needs.has(Needs::HIDDEN) {
             let lex = self.state.lex();
-            let sql = &self.client.buffer.data()[text_at..input.held];
+            let sql = self.client.held_text(text);
             let uncovering = uncover(&self.worker.stored_code, &mut statement, sql, lex);
             if let Err(error) = Box::pin(uncovering).await {
                 return self.refuse(input, error).await;
@@ -126,55 +122,54 @@ impl Session {
             needs = needs.and(Needs::of(&statement));
         }
         self.begin_statement(&statement);
-        self.tell_text(&statement, text_at..input.held);
+        self.tell_text(&statement, text);
         if needs.has(Needs::RIGHTS) {
-            let end = if input.is_whole() { input.held } else { text_at };
-            let sql = &self.client.buffer.data()[text_at..end];
+            let sql = if input.is_whole() { self.client.held_text(text) } else { &[] };
             self.noted.note_rights(&statement, sql, &mut self.state, &self.held.identity.user);
             self.looks_after_noted();
         }
         if needs.has(Needs::STEERING) {
-            match Box::pin(self.steer_query(input, text_at, &statement)).await {
+            match Box::pin(self.steer_query(text, &statement)).await {
                 Ok(None) if self.steering.cache.is_some() => {
-                    if Box::pin(self.query_cache(input, text_at, &statement)).await? {
+                    if Box::pin(self.query_cache(text, &statement)).await? {
                         return Ok(Served::Answered);
                     }
                 }
                 Ok(None) => {}
-                Ok(Some(text)) => return Box::pin(self.query_rewritten(input, text_at, &text)).await,
+                Ok(Some(instead)) => return Box::pin(self.query_rewritten(text, &instead)).await,
                 Err(error) => return self.refuse(input, error).await,
             }
         }
         if needs.has(Needs::ANSWERS)
-            && let Some(outcome) = Box::pin(self.special_query(input, text_at, statement)).await
+            && let Some(outcome) = Box::pin(self.special_query(text, statement)).await
         {
             return outcome;
         }
-        self.run_query(input, text_at, &statement).await
+        self.run_query(text, &statement).await
     }
 
     /// Another text in the place of the client's, behind the same query attributes.
-    async fn query_rewritten(&mut self, input: Input, text_at: usize, text: &[u8]) -> Outcome {
-        let len = text_at - HEADER_LEN + text.len();
+    async fn query_rewritten(&mut self, Text { input, at }: Text, instead: &[u8]) -> Outcome {
+        let len = at - HEADER_LEN + instead.len();
         if !input.is_whole() || len >= MAX_PAYLOAD {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
         self.noted = Noted::default();
         self.costs.rewrites();
-        let payload = [&self.client.buffer.data()[HEADER_LEN..text_at], text].concat();
+        let payload = [&self.client.buffer.data()[HEADER_LEN..at], instead].concat();
         let input = self.client.replace_command(input, &payload);
         self.query(input).await
     }
 
     async fn steer_query(
         &mut self,
-        input: Input,
-        text_at: usize,
+        text: Text,
         statement: &Statement,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
+        let input = text.input;
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
-        let sql = self.client.buffer.data()[text_at..input.held].to_vec();
+        let sql = self.client.held_text(text).to_vec();
         let instead = self.steer_statement(&sql, statement, attributes).await?;
         if instead.is_none() && !statement.uses.contains(Uses::ROUTE) {
             self.route().check_where_it_is(&sql, statement).await?;
@@ -188,40 +183,40 @@ impl Session {
 
     /// What is not wholly in the buffer cannot be known: it goes to the primary, and whatever the server reports
     /// about it pins.
-    pub(super) fn classify(&self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
-        let statement = classify(&self.client.buffer.data()[text_at..input.held], lex);
-        if input.is_whole() { statement } else { as_unknown(statement) }
+    pub(super) fn classify(&self, text: Text, lex: LexOptions) -> Statement {
+        let statement = classify(self.client.held_text(text), lex);
+        if text.input.is_whole() { statement } else { as_unknown(statement) }
     }
 
     /// The same for a statement that runs now, which is counted by its digest.
     #[inline]
-    pub(super) fn classify_counted(&mut self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
+    pub(super) fn classify_counted(&mut self, text: Text, lex: LexOptions) -> Statement {
         let recorder = &self.worker.recorder;
         if !recorder.wants_digests() {
-            return self.classify(input, text_at, lex);
+            return self.classify(text, lex);
         }
-        let sql = &self.client.buffer.data()[text_at..input.held];
+        let sql = self.client.held_text(text);
         let (statement, sketch) = classify_and_sketch(sql, lex, recorder.seed());
-        self.costs.is(&self.held.activity, || recorder.digest(sketch, |text| digest(sql, lex, text)));
-        if input.is_whole() { statement } else { as_unknown(statement) }
+        self.costs.is(&self.held.activity, || recorder.digest(sketch, |out| digest(sql, lex, out)));
+        if text.input.is_whole() { statement } else { as_unknown(statement) }
     }
 
     /// Runs a text that nothing is to be put into.
     #[inline]
-    pub(super) async fn run_query(&mut self, input: Input, text_at: usize, statement: &Statement) -> Outcome {
-        self.run_query_on((input, text_at), statement, Begun::NOTHING).await
+    pub(super) async fn run_query(&mut self, text: Text, statement: &Statement) -> Outcome {
+        self.run_query_on(text, statement, Begun::NOTHING).await
     }
 
     /// The same with one that is on its way already.
     async fn run_query_on(
         &mut self,
-        (input, text_at): (Input, usize),
+        Text { input, at: text_at }: Text,
         statement: &Statement,
         begun: Begun,
     ) -> Outcome {
         match self.carry_on(input, &mut QueryText { statement, text_at }, begun).await? {
             Carried::Through(checkout, mut relayed, input) => {
-                self.finish(checkout, (input, text_at), statement, &mut relayed).await
+                self.finish(checkout, Text { input, at: text_at }, statement, &mut relayed).await
             }
             Carried::Served(served) => Ok(served),
         }
@@ -232,7 +227,7 @@ impl Session {
     pub(super) async fn finish(
         &mut self,
         mut checkout: Checkout,
-        (input, text_at): (Input, usize),
+        sent: Text,
         statement: &Statement,
         relayed: &mut Relayed,
     ) -> Outcome {
@@ -241,7 +236,7 @@ impl Session {
         let needs_text = !statement.effects.is_empty()
             || matches!(statement.class, Class::Show | Class::Explain | Class::Do | Class::Multi)
             || checkout.connection().may_list();
-        let sql = if needs_text { self.client.sent_text(input, text_at) } else { &[][..] }.to_vec();
+        let sql = if needs_text { self.client.sent_text(sent) } else { &[][..] }.to_vec();
         let text = SqlText::new(&sql, self.state.lex.options(&self.state.want.vars));
         self.finish_text(checkout, statement, &text, relayed).await
     }
@@ -261,11 +256,11 @@ pub(crate) enum Short {
 impl Session {
     /// Answers a COM_QUERY, whose text begins there, without reading it, where that can be; else nothing has been done.
     #[inline]
-    pub(crate) fn query_short(&mut self, input: Input, text_at: usize) -> Short {
-        let text = &self.client.buffer.data()[text_at..input.held];
-        let kept = if input.is_whole() { self.look_short(Command::Query(text)) } else { None };
+    pub(crate) fn query_short(&mut self, text: Text) -> Short {
+        let sql = self.client.held_text(text);
+        let kept = if text.input.is_whole() { self.look_short(Command::Query(sql)) } else { None };
         if let Some(kept) = kept {
-            return self.go_short(input, None, kept);
+            return self.go_short(text.input, None, kept);
         }
         self.steering.is_no_shorter();
         Short::No
@@ -313,7 +308,7 @@ impl Session {
         self.steering.take_shortcut(shortcut);
         let may_be_given = self.why_not_cached(&statement).is_none()
             && self.steering.may_give(&kept)
-            && self.stand().fitness(&kept.answer.origin) == Fitness::Fit;
+            && self.fitness(&kept.answer.origin) == Fitness::Fit;
         if !may_be_given {
             self.steering.end_command();
             return Short::No;

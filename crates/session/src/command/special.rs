@@ -20,7 +20,7 @@ use crate::client_error::{ProxyError, Steered};
 use crate::explain::{as_answer, asked_about, explained, may_explain};
 use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, with_kind};
 use crate::fresh::Token;
-use crate::io::{Client, HELD, Input};
+use crate::io::{Client, HELD, Input, Text};
 use crate::needs::{is_about_insert_id, is_ordinary, pinning};
 use crate::rescue::{Tries, take_bound};
 use crate::run::{Carried, Job, may_ask_for_file};
@@ -121,16 +121,12 @@ fn replace_text(client: &mut Client, input: Input, text: &[u8]) -> Result<Input,
 impl Session {
     /// Statements about the session itself: KILL, and those that read what the one before left behind. `None` for one that is to
     /// run as any other.
-    pub(super) async fn special_query(
-        &mut self,
-        input: Input,
-        text_at: usize,
-        statement: Statement,
-    ) -> Option<Outcome> {
-        let sql = self.client.buffer.data()[text_at..input.held].to_vec();
+    pub(super) async fn special_query(&mut self, sent: Text, statement: Statement) -> Option<Outcome> {
+        let input = sent.input;
+        let sql = self.client.held_text(sent).to_vec();
         let text = SqlText::new(&sql, self.state.lex.options(&self.state.want.vars));
         if statement.uses.contains(Uses::ROUTE) {
-            return Some(self.explain_route(input, text_at, &sql).await);
+            return Some(self.explain_route(sent, &sql).await);
         }
         if let Err(error) = self.check_schemas(&text, &statement) {
             return Some(self.refuse(input, error).await);
@@ -199,7 +195,8 @@ impl Session {
     }
 
     /// Answers `EXPLAIN ROUTE`.
-    async fn explain_route(&mut self, input: Input, text_at: usize, sql: &[u8]) -> Outcome {
+    async fn explain_route(&mut self, sent: Text, sql: &[u8]) -> Outcome {
+        let input = sent.input;
         let routing = &self.settings.routing;
         let asked = if !may_explain(&self.held, routing) {
             Err(Steered::MayNotExplain("EXPLAIN ROUTE").into())
@@ -212,7 +209,7 @@ impl Session {
             Ok(asked) => asked,
             Err(error) => return self.refuse(input, error).await,
         };
-        let payload = &self.client.buffer.data()[HEADER_LEN..input.held.max(text_at)];
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held.max(sent.at)];
         let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
         let question = Question { sql, lex: self.state.lex(), statement: &statement };
         let rows = explained(self.stand(), &question, &attributes, explain);
@@ -244,7 +241,7 @@ impl Session {
         }
         let own = self.worker.cluster;
         let mut schemas = text.names().used_schemas.iter();
-        Ok(schemas.try_for_each(|schema| self.login.next.clusters.check_schema(own, schema))?)
+        Ok(schemas.try_for_each(|schema| self.next_user.clusters.check_schema(own, schema))?)
     }
 
     /// KILL, SHOW PROCESSLIST, the proxy's own settings, and the client's TLS: `None` for any other statement.
@@ -279,6 +276,14 @@ impl Session {
             return Some(Err(error));
         }
         Some(self.answer(&answer).await)
+    }
+
+    /// A `KILL` of any kind; `value`: that of its parameter.
+    pub(super) async fn kill(&mut self, kill: &Kill, value: Option<u64>) -> Outcome {
+        match kill::carry_out((kill, value), self.sessions(), &self.held, &self.state).await {
+            Ok(count) => self.answer(&Answer::ok(count)).await,
+            Err(served) => Ok(served),
+        }
     }
 
     async fn skip_and_kill(&mut self, input: Input, kill: &Kill) -> Outcome {

@@ -25,31 +25,26 @@ pub(crate) const AT_RISK: Effects = Effects::CHANGES_RIGHTS
 /// What runs more than its own text, so that an error of it says nothing of what was done before.
 const RUNS_MORE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::HIDDEN);
 
-/// After these errors nothing was done: a command (COM_REFRESH on MySQL 9) that is not known; a text that cannot be read; no right to a schema, an account, a table, a routine, a role, the
-/// statement. Whether there is one is checked before anything is done. Others say less: `DROP USER a, missing` of MariaDB fails with
-/// 1396 and has dropped `a`.
-const DID_NOTHING: [u16; 8] = [
-    error_code::ER_DBACCESS_DENIED_ERROR,
-    error_code::ER_ACCESS_DENIED_ERROR,
-    error_code::ER_UNKNOWN_COM_ERROR,
-    error_code::ER_PARSE_ERROR,
-    error_code::ER_TABLEACCESS_DENIED_ERROR,
-    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
-    error_code::ER_PROCACCESS_DENIED_ERROR,
-    error_code::ER_ACCESS_DENIED_NO_PASSWORD_ERROR,
-];
+/// True after an error by which nothing was done to accounts and rights: the user has no right to do it, or to an account or a role; the
+/// text cannot be read; the command (COM_REFRESH on MySQL 9) is not known. Whether there is a right is checked before anything is done.
+/// Others say less: `DROP USER a, missing` of MariaDB fails with 1396 and has dropped `a`.
+fn did_nothing(code: u16) -> bool {
+    error_code::is_denied(code)
+        || matches!(
+            code,
+            error_code::ER_ACCESS_DENIED_ERROR
+                | error_code::ER_ACCESS_DENIED_NO_PASSWORD_ERROR
+                | error_code::ER_PARSE_ERROR
+                | error_code::ER_UNKNOWN_COM_ERROR
+        )
+}
 
-/// These of SET are said before anything is set: no such variable; no global one, one that is read-only, not for this scope, without a
-/// default; a value that is of the wrong type, or not taken.
-const SET_NOTHING: [u16; 7] = [
-    error_code::ER_UNKNOWN_SYSTEM_VARIABLE,
-    error_code::ER_LOCAL_VARIABLE,
-    error_code::ER_GLOBAL_VARIABLE,
-    error_code::ER_NO_DEFAULT,
-    error_code::ER_WRONG_VALUE_FOR_VAR,
-    error_code::ER_WRONG_TYPE_FOR_VAR,
-    error_code::ER_INCORRECT_GLOBAL_LOCAL_VAR,
-];
+/// True after an error of one SET by which nothing was set. Of a single variable these prove that, too: there is none of the name, or it
+/// has no default.
+fn set_nothing(code: u16) -> bool {
+    error_code::is_not_settable(code)
+        || matches!(code, error_code::ER_UNKNOWN_SYSTEM_VARIABLE | error_code::ER_NO_DEFAULT)
+}
 
 /// Whose rights may change: a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -313,8 +308,7 @@ impl MayChange {
             Counts::UnlessMayNotCall => !may_not_call(response),
             Counts::UnlessRefused | Counts::UnlessNotSet => {
                 let is_set = self.counts == Counts::UnlessNotSet;
-                let is_refusal =
-                    |code: u16| DID_NOTHING.contains(&code) || is_set && SET_NOTHING.contains(&code);
+                let is_refusal = |code: u16| did_nothing(code) || is_set && set_nothing(code);
                 // Of several statements none has succeeded.
                 !(response.error.is_some_and(is_refusal) && response.status.is_none())
             }

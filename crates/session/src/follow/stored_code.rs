@@ -14,7 +14,6 @@ use super::noted::Noted;
 use super::texts::TextExecuted;
 use crate::client_error::ProxyError;
 use crate::state::{Ran, Wanted};
-use crate::statements::ClientStatement;
 
 /// What a statement has that may change code by its own text.
 pub(crate) const MAY_CHANGE_CODE: Effects = Effects::IMPLICIT_COMMIT.union(Effects::UNKNOWN);
@@ -29,21 +28,6 @@ pub(crate) async fn uncover(
 ) -> Result<(), ProxyError> {
     let kills = stored_code.catalog().await.uncover(statement, sql, lex);
     if kills { Err(ProxyError::CodeKills) } else { Ok(()) }
-}
-
-/// True if `uncover_prepared` has to be asked about this one.
-pub(crate) fn may_hide(stored_code: &StoredCode, prepared: &ClientStatement) -> bool {
-    !prepared.is_large() && stored_code.concerns(&prepared.statement)
-}
-
-/// The same for a prepared statement, which keeps it. It is read as when it was prepared.
-pub(crate) async fn uncover_prepared(
-    stored_code: &StoredCode,
-    prepared: &mut ClientStatement,
-    lex: LexOptions,
-) -> Result<(), ProxyError> {
-    let text = prepared.key.text().clone();
-    uncover(stored_code, &mut prepared.statement, &text, lex).await
 }
 
 impl Noted {

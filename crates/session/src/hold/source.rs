@@ -8,9 +8,8 @@ use delphinus_clients::Users;
 use delphinus_pool::Pool;
 use delphinus_telemetry::ClusterCounters;
 
-use crate::fresh::Ledger;
 use crate::outlook::Outlook;
-use crate::worker::Failover;
+use crate::settings::Failover;
 
 /// That of one cluster.
 pub(crate) struct Source {
@@ -21,6 +20,4 @@ pub(crate) struct Source {
     pub counters: Arc<ClusterCounters>,
     /// What is done where the primary is missing.
     pub failover: Cell<Failover>,
-    /// Which tables are written, where that ends answers that are kept.
-    pub ledger: Option<Rc<Ledger>>,
 }

@@ -11,8 +11,10 @@ use delphinus_telemetry::Wait;
 use delphinus_wire::{Frame, HEADER_LEN, header, parse_header};
 
 use super::Client;
-use crate::costs::Timed;
-use crate::worker::BUFFER_SIZE;
+use crate::spent::Timed;
+
+/// Bytes of a buffer: most commands and results fit.
+pub(crate) const BUFFER_SIZE: usize = 16 * 1024;
 
 /// Commands up to this size are held whole, in bytes; of longer ones this much is classified.
 pub(crate) const HELD: usize = 256 * 1024;

@@ -16,9 +16,9 @@ use delphinus_wire::{Capabilities, error_code};
 use super::loss::lost;
 use super::wait::Waits;
 use crate::client_error::{ClientError, ProxyError};
-use crate::costs::Timed;
 use crate::hold::{Held, is_about_schema};
 use crate::io::Relayed;
+use crate::spent::Timed;
 use crate::state::{Opening, Wanted};
 
 /// How often a primary that is said to be there is tried while statements wait for it.

@@ -13,9 +13,9 @@ use delphinus_wire::response::Status;
 use super::Sent;
 use crate::hold::Held;
 use crate::io::{Cut, Relayed};
+use crate::settings::Failover;
 use crate::stand::Stand;
 use crate::state::Wanted;
-use crate::worker::Failover;
 
 /// A read that has run for so long when its connection breaks may be one that somebody wanted to end. By a clock that ticks once a
 /// second: one that has run for less than a second never is.

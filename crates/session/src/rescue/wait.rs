@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use delphinus_clients::Registry;
+use delphinus_clients::{Limitable, Limited, Obstacle, Registry, Turn};
 use delphinus_net::rt::{self, Either};
 
 use super::Seeking;
@@ -102,5 +102,31 @@ impl Seeking<'_> {
             return Err(ProxyError::ClientGone);
         }
         Ok(())
+    }
+}
+
+/// Waits for the turn that limits have not given the statement at once, as long as anybody waits for its answer.
+pub(crate) async fn wait_for_turn(
+    limits: &mut Limited,
+    mut obstacle: Obstacle,
+    about: Limitable<'_>,
+    seeking: &Seeking<'_>,
+) -> Result<(), ProxyError> {
+    loop {
+        let (turn, _place) = limits.line_up(obstacle, &about, rt::now())?;
+        match turn {
+            Turn::At(at) => {
+                let wait = at.saturating_duration_since(rt::now());
+                seeking.wait_for(wait, std::future::pending::<()>()).await?;
+            }
+            Turn::Slot(slots, patience) => match seeking.wait_for(patience, slots.next()).await? {
+                Some(Some(slot)) => limits.keep(slot),
+                Some(None) | None => return Err(limits.gives_up(obstacle).into()),
+            },
+        }
+        match limits.take(Limited::next(obstacle), &about, rt::now()) {
+            Ok(()) => return Ok(()),
+            Err(next) => obstacle = next,
+        }
     }
 }

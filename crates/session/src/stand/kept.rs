@@ -7,7 +7,7 @@ use delphinus_sql::Consistency;
 use delphinus_topology::{Backend, BackendId};
 
 use super::Stand;
-use crate::fresh::{origin_at, primary_of};
+use crate::fresh::{Ledger, origin_at, primary_of};
 use crate::steer::Fitness;
 
 impl Stand<'_> {
@@ -17,11 +17,11 @@ impl Stand<'_> {
     }
 
     /// Whether an answer that is kept has what this session has to find, and was not ended by a write. Who asked for it had no older
-    /// rights than this session.
-    pub(crate) fn fitness(self, origin: &Origin) -> Fitness {
+    /// rights than this session. `ledger`: which tables are written, where that ends answers.
+    pub(crate) fn fitness(self, origin: &Origin, ledger: Option<&Ledger>) -> Fitness {
         let held = self.around.held;
         held.source.outlook.with_snapshot(|snapshot, _| {
-            if held.source.ledger.as_ref().is_some_and(|ledger| !ledger.is_valid(origin, snapshot)) {
+            if ledger.is_some_and(|ledger| !ledger.is_valid(origin, snapshot)) {
                 return Fitness::Written;
             }
             let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);

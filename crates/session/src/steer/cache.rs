@@ -41,8 +41,8 @@ use delphinus_wire::response::Status;
 use delphinus_wire::{Capabilities, ExecuteParams};
 
 use super::{AskedPlace, Steering};
-use crate::costs::{Spent, Timed};
 use crate::hold::Held;
+use crate::spent::{Spent, Timed};
 use crate::state::Wanted;
 use crate::statements::ClientStatement;
 

@@ -1,43 +1,15 @@
-//! The limits of the operator: a statement takes its turn before it runs. Most get it at once.
+//! The limits of the operator on a statement: what they look at, and what they say. How one waits for its turn is in `rescue/wait`.
 
 use std::time::Duration;
 
-use delphinus_clients::{Limit, LimitReached, Limitable, Limited, Obstacle, Turn};
-use delphinus_net::rt;
+use delphinus_clients::{Limit, LimitReached, Limitable};
 use delphinus_route::Question;
 use delphinus_sql::{Digest, digest};
 use delphinus_wire::response::Status;
 
 use super::Steering;
 use crate::client_error::ProxyError;
-use crate::rescue::Seeking;
 use crate::state::Wanted;
-
-/// Waits for what the statement has not got at once, as long as anybody waits for its answer.
-pub(crate) async fn wait_for_turn(
-    limits: &mut Limited,
-    mut obstacle: Obstacle,
-    about: Limitable<'_>,
-    seeking: &Seeking<'_>,
-) -> Result<(), ProxyError> {
-    loop {
-        let (turn, _place) = limits.line_up(obstacle, &about, rt::now())?;
-        match turn {
-            Turn::At(at) => {
-                let wait = at.saturating_duration_since(rt::now());
-                seeking.wait_for(wait, std::future::pending::<()>()).await?;
-            }
-            Turn::Slot(slots, patience) => match seeking.wait_for(patience, slots.next()).await? {
-                Some(Some(slot)) => limits.keep(slot),
-                Some(None) | None => return Err(limits.gives_up(obstacle).into()),
-            },
-        }
-        match limits.take(Limited::next(obstacle), &about, rt::now()) {
-            Ok(()) => return Ok(()),
-            Err(next) => obstacle = next,
-        }
-    }
-}
 
 impl Steering {
     /// Limits say how large its result may be and, where no hint and no rule does, how long it may run.

@@ -9,9 +9,9 @@ use delphinus_wire::response::Status;
 
 use super::Steering;
 use crate::hold::Held;
-use crate::session::LoginFacts;
+use crate::login_facts::LoginFacts;
+use crate::settings::Routing;
 use crate::state::Wanted;
-use crate::worker::Routing;
 
 /// What is around a statement: its session, and what an operator has set about routing.
 #[derive(Clone, Copy)]

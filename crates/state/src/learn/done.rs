@@ -16,47 +16,45 @@ pub(super) enum Done {
     Nothing,
 }
 
-/// Errors of a SET of several variables that servers find when they look at all values, before they set the first: that of a wrong
-/// scope, value, type, engine, locale, time zone or collation, of missing rights, and of expressions.
-const NOT_SET: &[u16] = &[
-    error_code::ER_NO_DB_ERROR,
-    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
-    error_code::ER_LOCAL_VARIABLE,
-    error_code::ER_GLOBAL_VARIABLE,
-    error_code::ER_WRONG_VALUE_FOR_VAR,
-    error_code::ER_WRONG_TYPE_FOR_VAR,
-    error_code::ER_INCORRECT_GLOBAL_LOCAL_VAR,
-    error_code::ER_SUBQUERY_NO_1_ROW,
-    error_code::ER_COLLATION_CHARSET_MISMATCH,
-    error_code::ER_UNKNOWN_COLLATION,
-    error_code::ER_UNKNOWN_STORAGE_ENGINE,
-    error_code::ER_UNKNOWN_TIME_ZONE,
-    error_code::ER_SP_DOES_NOT_EXIST,
-    error_code::ER_UNKNOWN_LOCALE,
-    error_code::ER_DATA_OUT_OF_RANGE,
-    error_code::ER_INVALID_DEFAULT_UTF8MB4_COLLATION,
-];
+/// True for an error of a SET of several variables that servers find when they look at all values, before they set the first: that of a
+/// wrong scope, value, type, engine, locale, time zone or collation, of missing rights, and of expressions.
+fn is_not_set(error: u16) -> bool {
+    error_code::is_not_settable(error)
+        || matches!(
+            error,
+            error_code::ER_NO_DB_ERROR
+                | error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR
+                | error_code::ER_SUBQUERY_NO_1_ROW
+                | error_code::ER_COLLATION_CHARSET_MISMATCH
+                | error_code::ER_UNKNOWN_COLLATION
+                | error_code::ER_UNKNOWN_STORAGE_ENGINE
+                | error_code::ER_UNKNOWN_TIME_ZONE
+                | error_code::ER_SP_DOES_NOT_EXIST
+                | error_code::ER_UNKNOWN_LOCALE
+                | error_code::ER_DATA_OUT_OF_RANGE
+                | error_code::ER_INVALID_DEFAULT_UTF8MB4_COLLATION
+        )
+}
 
-/// Errors of a statement that servers find before they evaluate any function in it: syntax, names, rights, numbers of arguments.
-const NOT_EVALUATED: &[u16] = &[
-    error_code::ER_DBACCESS_DENIED_ERROR,
-    error_code::ER_NO_DB_ERROR,
-    error_code::ER_BAD_DB_ERROR,
-    error_code::ER_NON_UNIQ_ERROR,
-    error_code::ER_BAD_FIELD_ERROR,
-    error_code::ER_WRONG_FIELD_WITH_GROUP,
-    error_code::ER_PARSE_ERROR,
-    error_code::ER_MIX_OF_GROUP_FUNC_AND_FIELDS,
-    error_code::ER_TABLEACCESS_DENIED_ERROR,
-    error_code::ER_COLUMNACCESS_DENIED_ERROR,
-    error_code::ER_NO_SUCH_TABLE,
-    error_code::ER_UNKNOWN_SYSTEM_VARIABLE,
-    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
-    error_code::ER_OPERAND_COLUMNS,
-    error_code::ER_SP_DOES_NOT_EXIST,
-    error_code::ER_PROCACCESS_DENIED_ERROR,
-    error_code::ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT,
-];
+/// True for an error of a query that servers find before they evaluate any function in it: syntax, names, rights, numbers of arguments.
+fn is_not_evaluated(error: u16) -> bool {
+    error_code::is_denied(error)
+        || error_code::is_not_resolved(error)
+        || matches!(
+            error,
+            error_code::ER_NO_DB_ERROR
+                | error_code::ER_BAD_DB_ERROR
+                | error_code::ER_NON_UNIQ_ERROR
+                | error_code::ER_WRONG_FIELD_WITH_GROUP
+                | error_code::ER_PARSE_ERROR
+                | error_code::ER_MIX_OF_GROUP_FUNC_AND_FIELDS
+                | error_code::ER_UNKNOWN_SYSTEM_VARIABLE
+                | error_code::ER_OPERAND_COLUMNS
+                | error_code::ER_SP_DOES_NOT_EXIST
+                | error_code::ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT
+        )
+}
+
 /// Errors of GET_LOCK itself.
 const NOT_LOCKED: [u16; 2] = [error_code::ER_USER_LOCK_WRONG_NAME, error_code::ER_USER_LOCK_DEADLOCK];
 
@@ -81,7 +79,7 @@ impl Done {
             Some(error) if statement.class == Class::Multi => of_several(executed, error),
             // One alone is set or not; of several that fail, the first ones may be set.
             Some(_) if found.len() < 2 => Self::Nothing,
-            Some(error) if NOT_RESOLVED_IN_LIST.contains(&error) || NOT_SET.contains(&error) => Self::Nothing,
+            Some(error) if NOT_RESOLVED_IN_LIST.contains(&error) || is_not_set(error) => Self::Nothing,
             // It goes on with those behind.
             Some(error_code::ER_NO_DEFAULT) if text.lex.flavor == Flavor::MariaDb => Self::All,
             Some(_) => Self::Perhaps,
@@ -98,14 +96,15 @@ fn may_have_locked(executed: &Executed<'_>, error: u16) -> bool {
     if NOT_LOCKED.contains(&error) && text.names().advisory_locks.taken.len() == 1 {
         return false;
     }
-    let not_evaluated = match statement.class {
+    match statement.class {
         // They are resolved one by one.
-        Class::Set => NOT_RESOLVED_IN_LIST,
-        Class::Select | Class::Do if !statement.effects.intersects(Effects::OPAQUE) => NOT_EVALUATED,
+        Class::Set => !NOT_RESOLVED_IN_LIST.contains(&error),
+        Class::Select | Class::Do if !statement.effects.intersects(Effects::OPAQUE) => {
+            !is_not_evaluated(error)
+        }
         // The error may be that of a routine or a trigger.
-        _ => &[error_code::ER_PARSE_ERROR],
-    };
-    !not_evaluated.contains(&error)
+        _ => error != error_code::ER_PARSE_ERROR,
+    }
 }
 
 /// Of several statements the first ones may have succeeded.

@@ -18,6 +18,15 @@ pub(super) fn edges<'a>(files: &[&'a RustFile], folder: &str) -> Edges<'a> {
     sources.iter().map(|source| (source.path, known.used_by(source))).collect()
 }
 
+/// The modules directly below the root of the crate that a file names, in its imports and elsewhere.
+pub(super) fn named(file: &RustFile, folder: &str) -> BTreeSet<String> {
+    let source = Source::new(file, folder);
+    let imported = source.imports.values().filter_map(|path| path.first().cloned());
+    let heads = source.code.match_indices("crate::").map(|(at, head)| at + head.len());
+    let written = heads.filter_map(|at| word_at(&source.code, at)).map(str::to_owned);
+    imported.chain(written).collect()
+}
+
 /// The code without tests.
 pub(super) fn product(file: &RustFile) -> String {
     file.product_lines().flat_map(|(_, line)| [line, "\n"]).collect()

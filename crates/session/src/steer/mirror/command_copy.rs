@@ -10,7 +10,6 @@ use delphinus_wire::command::{Code, STMT_ID_AT};
 use delphinus_wire::response::Status;
 use delphinus_wire::{Capabilities, ExecuteParams, error_code, put_packet};
 
-use crate::command::with_types;
 use crate::hold::prepare_in;
 use crate::statements::ClientStatement;
 
@@ -69,9 +68,7 @@ impl CommandCopy {
         }
         let payload = match params {
             Some(ExecuteParams { types: None, .. }) if found.types.is_empty() => return None,
-            Some(ExecuteParams { types: None, types_flag_at }) => {
-                with_types(payload, *types_flag_at, &found.types)
-            }
+            Some(params @ ExecuteParams { types: None, .. }) => params.with_types(payload, &found.types),
             _ => payload.to_vec(),
         };
         Some(Self::Execution(ExecutionCopy { statement: found.key.clone(), payload, capabilities }))
