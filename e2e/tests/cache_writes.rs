@@ -45,7 +45,8 @@ fn no_answer_lacks_a_write_without_gtids(stage: &Stage) {
         }
     };
     for replica in replicas {
-        let by_position = "STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 0; START REPLICA";
+        let by_position =
+            "STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 0; START REPLICA";
         replica.query(by_position).unwrap();
     }
     everywhere("ON_PERMISSIVE");

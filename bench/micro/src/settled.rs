@@ -52,6 +52,9 @@ const IN_TRANSACTION: u64 = 0;
 /// What a command takes that is answered by what is kept.
 const HIT: u64 = 100;
 
+/// The text that has its own answer kept.
+const BY_HINT: &str = "/*+ delphinus(cache_ttl=3600000) */ SELECT c FROM sbtest1 WHERE id=123456";
+
 /// How the client asks.
 #[derive(Debug, Clone, Copy)]
 struct Way {
@@ -78,6 +81,14 @@ enum Set {
     Limits,
     /// A rule that has answers kept: all that is counted is answered by one that is.
     Cache,
+    /// A cache; the text has the hint.
+    Hint,
+}
+
+impl Set {
+    fn is_kept(self) -> bool {
+        matches!(self, Self::Cache | Self::Hint)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +116,7 @@ pub(crate) fn cases() -> Vec<Case> {
         with("settled-text-limits", Protocol::Text, false, Set::Limits),
         with("hit-text", Protocol::Text, false, Set::Cache),
         with("hit-prepared", Protocol::Prepared, false, Set::Cache),
+        with("hit-text-hint", Protocol::Text, false, Set::Hint),
         case("settled-trx-text", Protocol::Text, true),
         case("settled-trx-prepared", Protocol::Prepared, true),
     ]
@@ -160,7 +172,7 @@ fn run(way: Way) -> Result<()> {
     done?;
     let allocated = ALLOCATED.load(Ordering::Relaxed);
     let most = if way.in_transaction { IN_TRANSACTION } else { 0 } * u64::try_from(ITERATIONS)?;
-    let most = if way.set == Set::Cache { HIT * u64::try_from(ITERATIONS)? } else { most };
+    let most = if way.set.is_kept() { HIT * u64::try_from(ITERATIONS)? } else { most };
     ensure!(allocated <= most, "{ITERATIONS} commands have taken memory from the heap {allocated} times");
     Ok(())
 }
@@ -196,6 +208,7 @@ fn ask(way: Way, login: &Login) -> Result<()> {
     let mut is_first = true;
     let mut one = |client: &mut Client| {
         let replies = match way.protocol {
+            Protocol::Text if way.set == Set::Hint => client.query(BY_HINT)?,
             Protocol::Text => client.query("SELECT c FROM sbtest1 WHERE id=123456")?,
             Protocol::Prepared => {
                 client.execute(statement.id, &[Param::Int(5)], std::mem::take(&mut is_first))?
@@ -260,7 +273,7 @@ fn worker(
         reader: channel((cluster(), 2), reporter, StoredCode::new(false, Account::unlimited())).1,
         waiting: WaitingRoom::default(),
         buffers: spare_buffers(),
-        cache: (set == Set::Cache).then(|| {
+        cache: set.is_kept().then(|| {
             let limits = CacheLimits { max_bytes: 1 << 24, max_entry_bytes: 1 << 16, shares: Vec::new() };
             Arc::new(Cache::new(limits))
         }),
@@ -286,7 +299,7 @@ fn pens(set: Set) -> Rc<Pens> {
     let sql = match set {
         Set::SqlLog => to(journal::Sides::Client),
         Set::SqlLogAll => to(journal::Sides::All),
-        Set::Nothing | Set::Filters | Set::Limits | Set::Cache => off.clone(),
+        Set::Nothing | Set::Filters | Set::Limits | Set::Cache | Set::Hint => off.clone(),
     };
     let logs = Logs::start(&Account::unlimited(), off.clone(), sql);
     Rc::new(logs.pens())
@@ -319,7 +332,7 @@ fn routing(set: Set) -> Routing {
         (format!("limit {at}").into(), terms)
     };
     match set {
-        Set::Nothing | Set::SqlLog | Set::SqlLogAll => Routing::default(),
+        Set::Nothing | Set::SqlLog | Set::SqlLogAll | Set::Hint => Routing::default(),
         Set::Filters => {
             Routing { filters: Arc::new(Filters::new((0..10).map(filter).collect())), ..Routing::default() }
         }

@@ -131,7 +131,12 @@ impl AskedTracking {
     }
 
     /// Sets those variables that are the proxy's to what the client would find, or back.
-    pub(crate) fn set_those_of_the_proxy(self, to_defaults: bool, flavor: Flavor, in_transaction: bool) -> String {
+    pub(crate) fn set_those_of_the_proxy(
+        self,
+        to_defaults: bool,
+        flavor: Flavor,
+        in_transaction: bool,
+    ) -> String {
         let mut items = Vec::new();
         for (kind, (name, own)) in KINDS.iter().enumerate() {
             let Some(own) = own else { continue };
