@@ -147,7 +147,7 @@ fn settable(direct: &Login, name: &str, default: &str) -> Found {
 }
 
 /// Words that one variable or another takes.
-const WORDS: [&str; 56] = [
+const WORDS: [&str; 60] = [
     "READ-COMMITTED",
     "SERIALIZABLE",
     "MIXED",
@@ -204,6 +204,10 @@ const WORDS: [&str; 56] = [
     "MULTILINE",
     "greedy_search=off",
     "disable_max_seek",
+    "EVENTUAL",
+    "MyISAM",
+    "/tmp",
+    "2026-01-01 00:00:00",
 ];
 
 /// Values that it may take.

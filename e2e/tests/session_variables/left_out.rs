@@ -11,13 +11,21 @@ use super::Shown;
 type LeftOut = (&'static str, &'static str);
 
 const MARIADB: &[LeftOut] = &[
+    ("innodb_ft_user_stopword_table", "a value has to be a table of the server's that has a certain form"),
     ("max_relay_log_size", "it is about replication, and set for all"),
     ("query_cache_type", "the server has been started without a query cache"),
     ("sql_slave_skip_counter", "it is about replication, and set for all"),
+    ("wsrep_gtid_seq_no", "the server has no provider for Galera"),
     ("wsrep_on", "the server has no provider for Galera"),
+    ("wsrep_trx_fragment_size", "the server has no provider for Galera"),
+    ("wsrep_trx_fragment_unit", "the server has no provider for Galera"),
 ];
 
 const MYSQL: &[LeftOut] = &[
+    ("external_table_storage_engine", "the server has no engine for external tables"),
+    ("innodb_ft_user_stopword_table", "a value has to be a table of the server's that has a certain form"),
+    ("rand_seed1", "the server shows 0 whatever was set"),
+    ("rand_seed2", "the server shows 0 whatever was set"),
     ("gtid_next", "any other value is the GTID of the transaction that follows"),
     ("resultset_metadata", "the client has not agreed to results without column definitions"),
 ];

@@ -287,8 +287,10 @@ fn without(scene: &Scene, away: &mut Remote, (to, value): (&str, i64)) {
     open.query("BEGIN").unwrap();
     open.query(&format!("INSERT INTO app.kept VALUES ({value})")).unwrap();
     let (mut operator, command) = (scene.operator(), format!("SWITCHOVER TO {to}"));
-    let moves = thread::spawn(move || operator.rows(&command).map(drop));
     let sql = "SELECT COUNT(*) FROM switchovers WHERE state = 'running'";
+    // That a relay was told whom to follow is a move, too: a second one is refused until it has ended.
+    until(LIMIT, "the end of the move before", || Ok(scene.rows(sql)[0][0] == "0")).unwrap();
+    let moves = thread::spawn(move || operator.rows(&command).map(drop));
     until(LIMIT, "the begin of the move", || Ok(scene.rows(sql)[0][0] != "0")).unwrap();
     away.relay.process.kill();
     open.query("COMMIT").unwrap();

@@ -355,6 +355,7 @@ impl Driver {
             let servers = self.look().await;
             // After the servers: what one of them has executed is on a relay by then.
             plan.relays = self.looks.look(&set.relays, patience(plan)).await;
+            plan.deposed.clone_from(&self.replaced);
             plan.open_transactions = self.still_open(plan).await;
             plan.seen_primary = self.reader.load().primary().map(|primary| primary.id);
             let follows = next(plan, &servers, rt::now());

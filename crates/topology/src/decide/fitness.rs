@@ -190,7 +190,9 @@ fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instan
     if around.kind == Kind::GroupReplication {
         return find_member(backend, around, settings);
     }
-    if !around.has_primary || settings.lag.down.is_zero() {
+    // That another one has its role is known also while that one is away.
+    let is_replaced = backend.tally.replaced.is_some() && !matches!(backend.replication, Replication::On(_));
+    if !(around.has_primary || is_replaced) || settings.lag.down.is_zero() {
         backend.tally.connecting_since = None;
         return Finding::Nothing;
     }

@@ -169,9 +169,12 @@ pub(super) fn replace(
     let why: Arc<str> =
         format!("{by} has replaced it, as the lease store says, and this one takes writes, too").into();
     backend.tally.replaced = Some(why.clone());
+    // It may have what no other server has: it has to follow the new primary before it is read from, also where this process has not
+    // seen it have the role.
+    let is_new = backend.role != Role::Primary && !std::mem::replace(&mut backend.tally.was_primary, true);
     // One that has not been asked yet is looked at when it answers.
     if backend.facts.is_none() || backend.read_only || backend.tally.deposed.is_some() {
-        return false;
+        return is_new;
     }
     backend.tally.deposed = Some(why.clone());
     if backend.role == Role::Primary {

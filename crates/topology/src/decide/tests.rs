@@ -361,6 +361,20 @@ fn one_that_the_proxies_have_replaced_is_never_the_primary_until_it_has_given_up
         bench.probe(0, answered(read_only));
         assert_eq!(bench.snapshot.primary().map(|one| one.id), None);
     }
+    // It may have what no other server has, and follows none: it is not read from, also by a proxy that has never seen it as the primary.
+    bench.probe(0, answered(true));
+    assert_eq!(bench.health(0), "lagging");
+    bench.probe(1, answered(false));
+    assert_eq!(bench.health(0), "lagging");
+    let mut early = Bench::new(1);
+    early.settings.kind = Kind::ReadOnly;
+    early.snapshot.backends[0].role = Role::Replica;
+    early.probe(0, answered(true));
+    early.probe(1, answered(false));
+    assert_eq!(early.health(0), "up");
+    say(&mut early, Some("b1"));
+    assert_eq!(early.health(0), "lagging", "at once, and not when it is asked again");
+    bench.probe(1, answered(true));
     say(&mut bench, None);
     bench.probe(0, answered(false));
     assert_eq!(bench.snapshot.primary().map(|one| one.id), Some(BackendId(0)));

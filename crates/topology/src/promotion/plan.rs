@@ -138,6 +138,8 @@ pub struct Plan {
     pub is_released: bool,
     /// Who has the role in the proxy's own view.
     pub seen_primary: Option<BackendId>,
+    /// Those that an earlier move has replaced, and that were not seen to have given up since.
+    pub deposed: Vec<BackendId>,
     /// The relays that acknowledge, as they were asked last.
     pub relays: Vec<Relay>,
     /// How the primary waited for acknowledgements, as it was seen last while it took writes.
@@ -190,6 +192,7 @@ impl Plan {
             events: None,
             is_released: false,
             seen_primary: None,
+            deposed: Vec::new(),
             relays: Vec::new(),
             waited: None,
             fence: None,
@@ -336,7 +339,8 @@ impl Plan {
             Move::Failover => self.is_opening && self.undoing.is_none(),
             Move::Switchover | Move::Reopening => false,
         };
-        is_gone && id == self.from && self.to != Some(id)
+        let by_this_move = is_gone && id == self.from && self.to != Some(id);
+        by_this_move || self.deposed.contains(&id) && self.aim() != Some(id)
     }
 
     /// Who is to have the role in the end.

@@ -153,6 +153,7 @@ impl Actor {
         let now = self.now(world);
         let Some(plan) = &mut self.plan else { return };
         plan.relays = relays;
+        plan.deposed.clone_from(&self.deposed);
         plan.open_transactions = world.rng.below(3) / 2;
         plan.seen_primary = plan.aim();
         let mut follows = next(plan, &servers, now);

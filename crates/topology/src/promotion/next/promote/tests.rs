@@ -273,4 +273,8 @@ fn a_lost_primary_is_replaced_from_when_the_new_one_is_opened() {
     assert!(Plan::rejoin(old, new, Limits::default()).is_replaced(old));
     plan.kind = Move::Switchover;
     assert!(!plan.is_replaced(old));
+    let earlier = BackendId(2);
+    plan.deposed = vec![earlier, new];
+    assert!(plan.is_replaced(earlier), "an earlier move has replaced it");
+    assert!(!plan.is_replaced(new), "it gets the role again");
 }
