@@ -259,10 +259,14 @@ impl World {
     fn cut_off(&mut self, number: usize) -> bool {
         let own = &mut self.servers[number];
         if self.commits_hold {
-            own.pending.iter_mut().for_each(|one| one.is_cut = true);
+            for one in &mut own.pending {
+                one.is_cut = true;
+            }
         } else {
             let all = std::mem::take(&mut own.pending);
-            all.iter().for_each(|one| own.execute(one.tx, &self.transactions[one.tx]));
+            for one in &all {
+                own.execute(one.tx, &self.transactions[one.tx]);
+            }
         }
         !own.pending.is_empty()
     }
