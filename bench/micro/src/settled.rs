@@ -31,6 +31,7 @@ use delphinus_route::{
 use delphinus_session::{Failover, Parts, Routing, Session, Settings, WaitingRoom, Worker, spare_buffers};
 use delphinus_sql::{Class, Risks, TableName};
 use delphinus_stats::Statistics;
+use delphinus_telemetry::ClusterCounters;
 use delphinus_testkit::{Client, Login, Param, Prepared, Reply};
 use delphinus_topology::{ClusterId, Health, Member, Rest, Role, ServerFacts, Snapshot};
 use delphinus_view::{StoredCode, TrafficReporter, channel};
@@ -50,7 +51,9 @@ const WARM_UP: usize = 100;
 const IN_TRANSACTION: u64 = 0;
 
 /// What a command takes that is answered by what is kept.
-const HIT: u64 = 100;
+const HIT: u64 = 6;
+/// No kept answer gets so old.
+const KEPT: Duration = Duration::from_hours(1);
 
 /// The text that has its own answer kept.
 const BY_HINT: &str = "/*+ delphinus(cache_ttl=3600000) */ SELECT c FROM sbtest1 WHERE id=123456";
@@ -186,11 +189,22 @@ async fn serve(way: Way, socket: PathBuf, backend: Address) -> Result<()> {
     let connected = registry.connect(None).context("there is no place")?;
     let arrival = Arrival { peer, listener: Arc::new(listener_settings()), connected };
     let (_stop, stopping) = watch::channel(false);
-    let worker = worker(&backend, registry, stopping, way.set);
+    let counters = Arc::new(ClusterCounters::default());
+    let worker = worker(&backend, (registry, counters.clone()), stopping, way.set);
     let choice = Arc::new(ClusterChoice::new([("main".into(), Vec::new())], []));
     let clusters = Clusters::new(choice, vec![worker]);
     Counted(Box::pin(Session::run(clusters, arrival))).await;
-    client.join().map_err(|_| anyhow!("the client has panicked"))?
+    client.join().map_err(|_| anyhow!("the client has panicked"))??;
+    let hits = counters.cache_hits.value();
+    ensure!(
+        !way.set.is_kept() || hits >= u64::try_from(ITERATIONS)?,
+        "{hits} of {ITERATIONS} were kept answers; misses {}, behind {}, written {}, expired {}",
+        counters.cache_misses.value(),
+        counters.cache_behind.value(),
+        counters.cache_written.value(),
+        counters.cache_expired.value(),
+    );
+    Ok(())
 }
 
 /// What the client does.
@@ -254,7 +268,7 @@ fn listener_settings() -> ListenerSettings {
 
 fn worker(
     backend: &Address,
-    registry: Arc<Registry>,
+    (registry, counters): (Arc<Registry>, Arc<ClusterCounters>),
     stopping: watch::Receiver<bool>,
     set: Set,
 ) -> Rc<Worker> {
@@ -266,7 +280,7 @@ fn worker(
         users: users(),
         pool: pool(backend),
         registry,
-        counters: Arc::default(),
+        counters,
         process: Arc::default(),
         rsa_key: None,
         stopping,
@@ -332,11 +346,14 @@ fn routing(set: Set) -> Routing {
         (format!("limit {at}").into(), terms)
     };
     match set {
-        Set::Nothing | Set::SqlLog | Set::SqlLogAll | Set::Hint => Routing::default(),
+        Set::Nothing | Set::SqlLog | Set::SqlLogAll => Routing::default(),
+        Set::Hint => Routing { cache_longest: KEPT, ..Routing::default() },
         Set::Filters => {
             Routing { filters: Arc::new(Filters::new((0..10).map(filter).collect())), ..Routing::default() }
         }
-        Set::Cache => Routing { rules: Arc::new(Rules::new(vec![kept()])), ..Routing::default() },
+        Set::Cache => {
+            Routing { rules: Arc::new(Rules::new(vec![kept()])), cache_longest: KEPT, ..Routing::default() }
+        }
         Set::Limits => {
             Routing { limits: Arc::new(Limits::new((0..10).map(limit), None)), ..Routing::default() }
         }
@@ -347,7 +364,7 @@ fn routing(set: Set) -> Routing {
 fn kept() -> Rule {
     let table = TableName { schema: None, name: "sbtest1".to_owned() };
     let when = When { classes: vec![Kind::Of(Class::Select)], tables: vec![table], ..When::default() };
-    let then = Action { cache_ttl: Some(Duration::from_hours(1)), ..Action::default() };
+    let then = Action { cache_ttl: Some(KEPT), ..Action::default() };
     Rule::new("point selects".into(), when, then, false)
 }
 
