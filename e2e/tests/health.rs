@@ -325,6 +325,12 @@ fn a_replica_that_stops_or_is_late_is_not_read_from() {
             reads(true);
             reload(&stage, &admin, ("lag_down_ms = 3600000\nlag_recover_ms = 3600000", "lag_down_ms = 2000"));
             until_state(&admin, &replica.name, "lagging");
+            // And whether it counts at all: one that is out by then comes back.
+            reload(&stage, &admin, ("lag_down_ms = 2000", "lag_down_ms = 0"));
+            until_state(&admin, &replica.name, "up");
+            reads(true);
+            reload(&stage, &admin, ("lag_down_ms = 0", "lag_down_ms = 2000"));
+            until_state(&admin, &replica.name, "lagging");
             replica.query(&format!("KILL QUERY {sleeper}")).unwrap();
         });
         until_state(&admin, &replica.name, "up");

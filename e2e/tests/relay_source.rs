@@ -18,6 +18,8 @@ mod primary;
 mod reset;
 #[path = "relay_source/several.rs"]
 mod several;
+#[path = "relay_source/shapes.rs"]
+mod shapes;
 #[path = "relay_source/support.rs"]
 mod support;
 #[path = "relay_source/told.rs"]
@@ -37,6 +39,21 @@ fn mysql() {
 #[test]
 fn mariadb() {
     files_are_the_sources(Flavor::MariaDb);
+}
+
+#[test]
+fn a_file_without_checksums_goes_on_on_mysql() {
+    shapes::without_checksums(Flavor::MySql);
+}
+
+#[test]
+fn a_file_without_checksums_goes_on_on_mariadb() {
+    shapes::without_checksums(Flavor::MariaDb);
+}
+
+#[test]
+fn the_newest_mariadb_leaves_places_out() {
+    shapes::places_left_out();
 }
 
 #[test]

@@ -238,8 +238,7 @@ impl Changes {
             passed.begins_folder();
             passed.merge(&self.file.previous, &self.file.list);
             let path = self.file.path();
-            scan(&path, self.file.format.checksum, &mut passed)
-                .map_err(|error| ChangesError::Io { path, error })?;
+            scan(&path, &self.file.format, &mut passed).map_err(|error| ChangesError::Io { path, error })?;
             self.passed = Some(passed);
         }
         self.reader = open(&next)?;

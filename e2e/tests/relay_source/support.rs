@@ -49,6 +49,21 @@ impl Scene {
         Self::with(cluster, &source, ("", lines), None)
     }
 
+    /// MariaDB's newest release as the source.
+    pub(crate) fn newest_mariadb(cnf: &[&str]) -> Self {
+        let extra_cnf = cnf.iter().map(|line| (*line).to_owned()).collect();
+        let spec = ClusterSpec {
+            flavor: Flavor::MariaDb,
+            replicas: 0,
+            newest: true,
+            extra_cnf,
+            ..ClusterSpec::default()
+        };
+        let cluster = Cluster::start(&spec, &Silent).unwrap();
+        let source = format!("source = \"127.0.0.1:{}\"\n", cluster.servers[0].port);
+        Self::with(cluster, &source, ("", &[]), None)
+    }
+
     /// A source and a relay whose folder is on a disk of its own.
     pub(crate) fn on_disk(flavor: Flavor, disk: Disk) -> Self {
         Self::on_disk_with(flavor, disk, (0, &[]))

@@ -28,6 +28,8 @@ const SPILL: usize = 1 << 20;
 const BUFFER: usize = SPILL + (64 << 10);
 /// The file with which a disk is tried that has failed.
 const PROBE: &str = "probe";
+/// In a source's words: another replica has logged in with this one's identity, which ends the older stream wherever it is.
+const OUSTED: &str = "with the same server_uuid/server_id";
 /// The longest head of a file: PREVIOUS_GTIDS of a server with very many gaps.
 const LONGEST_HEAD: usize = 64 << 20;
 
@@ -242,7 +244,9 @@ impl<D: Disk> Writer<D> {
     pub(crate) fn read_error(&mut self, error: IntakeError) -> IntakeError {
         match (error, &self.place) {
             (IntakeError::Refused(packet), Place::In(current))
-                if packet.code == ER_SOURCE_FATAL_ERROR_READING_BINLOG && self.groups.open().is_some() =>
+                if packet.code == ER_SOURCE_FATAL_ERROR_READING_BINLOG
+                    && self.groups.open().is_some()
+                    && !packet.text().contains(OUSTED) =>
             {
                 let torn =
                     IntakeError::Torn { name: current.file.name.clone(), said: packet.text().into_owned() };

@@ -122,7 +122,7 @@ impl Course {
             self.executed.knows(&file.list);
         }
         self.executed.merge(&last.previous, &last.list);
-        let scanned = at(&path, scan(&path, last.format.checksum, &mut self.executed))?;
+        let scanned = at(&path, scan(&path, &last.format, &mut self.executed))?;
         let ending = match (scanned.whole < last.len(), scanned.is_damaged) {
             (false, _) => Ending::Whole,
             (true, false) => Ending::Torn,

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use delphinus_wire::binlog::{Border, Checksum, Crc, Event, Groups, HEADER_LEN, Header, MAGIC, PREFIX_LEN};
+use delphinus_wire::binlog::{
+    Border, Checksum, Crc, Event, FormatDescription, Groups, HEADER_LEN, Header, Kind, MAGIC, PREFIX_LEN,
+};
 
 use super::Executed;
 
@@ -20,7 +22,7 @@ pub(crate) struct Scanned {
 }
 
 /// Reads on, as long as events are whole and their checksums right; adds groups to `executed`.
-pub(crate) fn scan(path: &Path, checksum: Checksum, executed: &mut Executed) -> io::Result<Scanned> {
+pub(crate) fn scan(path: &Path, format: &FormatDescription, executed: &mut Executed) -> io::Result<Scanned> {
     let mut input = BufReader::with_capacity(1 << 20, File::open(path)?);
     let mut magic = [0; MAGIC.len()];
     if !fill(&mut input, &mut magic)? || magic != MAGIC {
@@ -28,9 +30,10 @@ pub(crate) fn scan(path: &Path, checksum: Checksum, executed: &mut Executed) -> 
     }
     let start = MAGIC.len() as u64;
     let mut scanned = Scanned { whole: start, read: start, is_damaged: false };
-    let (mut groups, mut front) = (Groups::default(), Vec::new());
+    let (mut groups, mut front, is_mariadb) = (Groups::default(), Vec::new(), format.is_mariadb());
     loop {
-        let header = match next_event((&mut input, scanned.read), checksum, &mut front)? {
+        let place = Spot { at: scanned.read, is_inside: is_mariadb && groups.open().is_some() };
+        let header = match next_event(&mut input, place, format.checksum, &mut front)? {
             Found::Event(header) => header,
             Found::End => return Ok(scanned),
             Found::Damage => break,
@@ -58,9 +61,18 @@ enum Found {
     Damage,
 }
 
-/// The head of the event at `at`, with its front in `front`.
+/// Where an event begins.
+#[derive(Clone, Copy)]
+struct Spot {
+    at: u64,
+    /// In a group, where MariaDB leaves places out.
+    is_inside: bool,
+}
+
+/// The head of the event at this place, with its front in `front`.
 fn next_event(
-    (input, at): (&mut impl Read, u64),
+    input: &mut impl Read,
+    place: Spot,
     checksum: Checksum,
     front: &mut Vec<u8>,
 ) -> io::Result<Found> {
@@ -71,10 +83,10 @@ fn next_event(
     let Ok(header) = Header::parse(front) else { return Ok(Found::Damage) };
     // Before its body is read: a wrong size may point past the end of the file, where a crash has cut nothing off. Without checksums
     // this also tells a torn head apart.
-    if header.log_pos != (at + u64::from(header.size)) as u32 {
+    if !header.ends_at(place.at + u64::from(header.size), place.is_inside) {
         return Ok(Found::Damage);
     }
-    let is_format = header.kind == delphinus_wire::binlog::Kind::FORMAT_DESCRIPTION;
+    let is_format = header.kind == Kind::FORMAT_DESCRIPTION;
     let tail = if is_format { Checksum::Crc32.len() } else { checksum.len() };
     let Some(mut left) = (header.size as usize).checked_sub(HEADER_LEN + tail) else {
         return Ok(Found::Damage);

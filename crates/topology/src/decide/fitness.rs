@@ -192,7 +192,12 @@ fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instan
     }
     // That another one has its role is known also while that one is away.
     let is_replaced = backend.tally.replaced.is_some() && !matches!(backend.replication, Replication::On(_));
-    if !(around.has_primary || is_replaced) || settings.lag.down.is_zero() {
+    if settings.lag.down.is_zero() {
+        // How late it is does not count then. That another server has its role is no matter of being late.
+        backend.tally.connecting_since = None;
+        return if is_replaced { follows_no_server() } else { Finding::Fit };
+    }
+    if !(around.has_primary || is_replaced) {
         backend.tally.connecting_since = None;
         return Finding::Nothing;
     }
@@ -203,8 +208,7 @@ fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instan
             _ => false,
         };
         return if backend.tally.was_primary && !follows {
-            let text = "it was the primary, and does not replicate from the new one";
-            Finding::Unfit(Why::FollowsNobody, text.into())
+            follows_no_server()
         } else {
             find_by_heartbeat(backend, settings)
         };
@@ -223,6 +227,10 @@ fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instan
     }
     *connecting = None;
     find_lag(backend, settings)
+}
+
+fn follows_no_server() -> Finding {
+    Finding::Unfit(Why::FollowsNobody, "it was the primary, and does not replicate from the new one".into())
 }
 
 fn stopped(following: &Following) -> Option<String> {

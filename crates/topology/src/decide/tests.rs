@@ -374,6 +374,9 @@ fn one_that_the_proxies_have_replaced_is_never_the_primary_until_it_has_given_up
     assert_eq!(early.health(0), "up");
     say(&mut early, Some("b1"));
     assert_eq!(early.health(0), "lagging", "at once, and not when it is asked again");
+    early.settings.lag.down = Duration::ZERO;
+    early.probe(0, answered(true));
+    assert_eq!(early.health(0), "lagging", "that another has its role is no matter of being late");
     bench.probe(1, answered(true));
     say(&mut bench, None);
     bench.probe(0, answered(false));

@@ -62,6 +62,13 @@ impl Header {
         out.put_u16(self.flags);
     }
 
+    /// True if it says that it ends here. Inside of a group, MariaDB since 11.7 leaves the place out (`binlog_legacy_event_pos = OFF`,
+    /// its default): `is_inside` says that the event may be such a one. The group's first and last event always have it.
+    /// Source: <https://mariadb.com/docs/server/ha-and-performance/standard-replication/replication-and-binary-log-system-variables>
+    pub fn ends_at(&self, end: u64, is_inside: bool) -> bool {
+        self.log_pos == end as u32 || is_inside && self.log_pos == 0
+    }
+
     /// True if it was made for a connection, and is in no file: a ROTATE that names the file which follows, a GTID_LIST after
     /// skipped groups, a heartbeat.
     pub fn is_artificial(&self) -> bool {

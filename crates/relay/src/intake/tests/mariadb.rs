@@ -65,6 +65,12 @@ impl Stream {
         self.event(Kind::MARIADB_GTID, gtid.server_id, &body);
     }
 
+    /// An event inside of a group, with its place left out.
+    fn unplaced(&mut self, kind: Kind, body: &[u8]) {
+        self.at += (HEADER_LEN + body.len()) as u32;
+        self.packet(kind, (1, 0), 0, body);
+    }
+
     fn event(&mut self, kind: Kind, server_id: u32, body: &[u8]) {
         let sum = if kind == Kind::FORMAT_DESCRIPTION { 4 } else { 0 };
         self.at += (HEADER_LEN + body.len() + sum) as u32;
@@ -77,6 +83,68 @@ impl Stream {
         build(&mut payload, header, body, Checksum::Off);
         put_packet(&mut self.sent, 1, &payload);
     }
+}
+
+/// `binlog_legacy_event_pos = OFF`: only the ends of groups tell whether something is missing. A recovery goes by the same.
+#[test]
+fn places_may_be_left_out_inside_of_groups_only() {
+    let stream = |is_cut: bool| {
+        let mut stream = Stream::new("m.000001", gtid(1, 4));
+        stream.group(gtid(1, 5));
+        stream.begin_group(gtid(1, 6), 0);
+        stream.unplaced(Kind::TABLE_MAP, &[1; 30]);
+        let before = stream.sent.len();
+        stream.unplaced(Kind::WRITE_ROWS, &[2; 40]);
+        if is_cut {
+            stream.sent.truncate(before);
+        }
+        stream.event(Kind::XID, 1, &[0; 8]);
+        stream
+    };
+    let place = Place::new();
+    let log = Arc::new(Log::new(&place.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    let start = || Start::New(Flavor::MariaDb, "server-1".to_owned());
+    writer.start(start(), Checksum::Off).unwrap();
+    run(&mut writer, &stream(false).sent).unwrap();
+    writer.stop().unwrap();
+    assert_eq!(log.executed().to_string(), "0-1-6");
+    let end = log.end();
+    drop((writer, log));
+    let log = recover(&place.0).unwrap().log;
+    assert_eq!((log.end(), log.executed().to_string().as_str()), (end, "0-1-6"));
+
+    let place = Place::new();
+    let log = Arc::new(Log::new(&place.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    writer.start(start(), Checksum::Off).unwrap();
+    let error = run(&mut writer, &stream(true).sent).unwrap_err();
+    assert!(matches!(error, IntakeError::Gap { .. }), "{error}");
+
+    let mut between = Stream::new("m.000001", gtid(1, 4));
+    between.unplaced(Kind::QUERY, &[0; 30]);
+    let place = Place::new();
+    let log = Arc::new(Log::new(&place.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    writer.start(start(), Checksum::Off).unwrap();
+    let error = run(&mut writer, &between.sent).unwrap_err();
+    assert!(matches!(error, IntakeError::Gap { .. }), "{error}");
+}
+
+/// Another replica has this one's identity: that says nothing of the file.
+#[test]
+fn a_file_is_not_left_for_a_replica_of_the_same_name() {
+    let place = Place::new();
+    let log = Arc::new(Log::new(&place.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    let mut stream = Stream::new("m.000001", gtid(1, 4));
+    stream.begin_group(gtid(1, 5), 0);
+    let said = b"\xff\xd4\x04#HY000A slave with the same server_uuid/server_id as this slave has connected to the master";
+    put_packet(&mut stream.sent, 1, said);
+    writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
+    let error = run(&mut writer, &stream.sent).unwrap_err();
+    let error = writer.read_error(error);
+    assert!(matches!(error, IntakeError::Refused(_)), "{error}");
 }
 
 /// With `encrypt_binlog` a source begins each connection with START_ENCRYPTION, which it does not mark as made for it.

@@ -201,6 +201,19 @@ fn one_that_was_read_from_and_changes_its_ways_is_not_any_more() {
 }
 
 #[test]
+fn one_that_is_late_comes_back_when_being_late_does_not_count_any_more() {
+    for replication in [after(1, Receiver::Stopped("".into())), Replication::NotAsked] {
+        let mut bench = Bench::new(Kind::ReadOnly, &["p", "r"]);
+        bench.say(0, words(1, false));
+        bench.tell(1, 2, after(1, Receiver::Stopped("".into())));
+        assert_eq!(bench.states(), ["p up", "r lagging"]);
+        bench.settings.lag.down = Duration::ZERO;
+        bench.tell(1, 2, replication);
+        assert_eq!(bench.states(), ["p up", "r up"]);
+    }
+}
+
+#[test]
 fn whom_the_primary_does_not_name_any_more_goes_after_a_time() {
     let unseen = || Followers::Unseen("1227".into());
     // What both say, for longer than it takes; whether the one that was found goes.
