@@ -57,6 +57,11 @@ fn the_newest_mariadb_leaves_places_out() {
 }
 
 #[test]
+fn a_past_that_only_gtid_purged_has() {
+    shapes::a_past_that_no_file_has();
+}
+
+#[test]
 fn primary_changes_on_mysql() {
     primary::a_cut_fences_and_the_relay_follows_the_next(Flavor::MySql);
 }

@@ -232,7 +232,7 @@ impl<D: Disk> Receiver<D> {
                 let at = u32::try_from(*end).unwrap_or(MAGIC.len() as u32);
                 (&*file.name, at, Start::Resume(u64::from(at)))
             }
-            Way::New(name) => (&**name, MAGIC.len() as u32, Start::New(facts.flavor, facts.identity.clone())),
+            Way::New(name) => (&**name, MAGIC.len() as u32, Start::New(facts.origin())),
         };
         self.writer.start(start, facts.checksum)?;
         let asking = async {

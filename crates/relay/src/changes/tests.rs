@@ -9,7 +9,7 @@ use crate::intake::tests::Place;
 use crate::intake::tests::recovery::{feed, first_start};
 use crate::intake::tests::stream::{GroupKind, Source};
 use crate::intake::{Files, Start, Writer};
-use crate::log::Flavor;
+use crate::log::{Flavor, Origin};
 
 fn number(committed: &Committed) -> u64 {
     match committed.gtid {
@@ -72,7 +72,7 @@ fn each_group_comes_once_and_in_order() {
     let next: &[&[GroupKind]] = &[&[Ddl, Ddl, Transaction(9)], &[Ddl]];
     let next = Source::after(3, next, Checksum::Off);
     writer.stop().unwrap();
-    writer.start(Start::New(Flavor::MySql, "other".to_owned()), Checksum::Off).unwrap();
+    writer.start(Start::New(Origin::new(Flavor::MySql, "other".to_owned())), Checksum::Off).unwrap();
     feed(&mut writer, &next.sends(0, 4, true), || 50, |_, _| {});
     let mut late = Changes::from_end(&log).unwrap();
     let changes = changes.as_mut().unwrap();

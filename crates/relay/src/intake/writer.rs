@@ -20,7 +20,7 @@ use delphinus_wire::error_code::ER_SOURCE_FATAL_ERROR_READING_BINLOG;
 use delphinus_wire::gtid::GtidSet;
 
 use super::{Disk, IntakeError, Piece};
-use crate::log::{Flavor, Folder, Log, LogFile, sync_folder};
+use crate::log::{Folder, Log, LogFile, Origin, sync_folder};
 
 /// So many bytes wait for the end of their group before they are written without it.
 const SPILL: usize = 1 << 20;
@@ -48,7 +48,7 @@ pub(crate) enum Start {
     /// Into the file that the log ends with; the source begins at this position, which may be before the end.
     Resume(u64),
     /// Into a new folder, of this source.
-    New(Flavor, String),
+    New(Origin),
 }
 
 /// Takes in one source's stream.
@@ -82,7 +82,7 @@ enum Place {
     /// Nothing is expected before a connection starts.
     Nowhere,
     /// The first ROTATE is awaited, then a head in a new folder.
-    Expecting(Flavor, String),
+    Expecting(Origin),
     /// A head is coming in.
     Opening(Opening),
     In(Current),
@@ -92,7 +92,7 @@ enum Place {
 struct Opening {
     name: Box<str>,
     /// `None`: a new one, of this source.
-    folder: Result<Arc<Folder>, (Flavor, String)>,
+    folder: Result<Arc<Folder>, Origin>,
     format: Option<FormatDescription>,
     began: u32,
 }
@@ -155,10 +155,10 @@ impl<D: Disk> Writer<D> {
         self.forget()?;
         self.checksum = checksum;
         self.place = match start {
-            Start::New(flavor, identity) => {
+            Start::New(origin) => {
                 // The disk may have refused that when the last connection ended. No later one looks at this file again.
                 self.cut_end()?;
-                Place::Expecting(flavor, identity)
+                Place::Expecting(origin)
             }
             Start::Resume(at) => Place::In(self.last_file(at)?),
         };

@@ -25,6 +25,7 @@ fn log(root: &Path, folders: &[u32]) -> Arc<Log> {
             first_file: "binlog.000001".to_owned(),
             created: 7,
             previous: String::new(),
+            purged: String::new(),
         };
         let folder = Arc::new(Folder::create(root, number, source).unwrap());
         for file in 1..=*files {

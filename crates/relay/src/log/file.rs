@@ -28,7 +28,7 @@ pub struct LogFile {
     pub folder: Arc<Folder>,
     /// What its FORMAT_DESCRIPTION says.
     pub format: FormatDescription,
-    /// All groups before it, as its PREVIOUS_GTIDS or GTID_LIST says.
+    /// All groups before it, as its PREVIOUS_GTIDS or GTID_LIST says, and its source's `gtid_purged` (`Folder::before`).
     pub previous: GtidSet,
     /// MySQL: groups of those that no file before it has.
     pub lost: GtidSet,

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use delphinus_wire::gtid::GtidSet;
 use serde::{Deserialize, Serialize};
 
 /// The file beside the logs.
@@ -37,6 +38,26 @@ pub struct SourceId {
     pub created: u32,
     /// What was before that file: PREVIOUS_GTIDS, or GTID_LIST.
     pub previous: String,
+    /// MySQL: its `gtid_purged` then. A server that was made from a copy (CLONE, a restore of its files) has the past only there, and not
+    /// in the PREVIOUS_GTIDS of its files.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub purged: String,
+}
+
+/// A server of which no folder is there yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    pub(crate) flavor: Flavor,
+    pub(crate) identity: String,
+    /// MySQL: its `gtid_purged`.
+    pub(crate) purged: GtidSet,
+}
+
+impl Origin {
+    /// One whose files say all of its past.
+    pub(crate) fn new(flavor: Flavor, identity: impl Into<String>) -> Self {
+        Self { flavor, identity: identity.into(), purged: GtidSet::default() }
+    }
 }
 
 /// A folder of files of one source.
@@ -70,6 +91,17 @@ impl Folder {
         Ok(Self { number, path, source })
     }
 
+    /// All groups before a file of it that says `previous` of itself: those too that only the source's `gtid_purged` had. A server sends
+    /// none of its files to a replica that lacks one of these.
+    pub(crate) fn before(&self, mut previous: GtidSet) -> GtidSet {
+        if let Ok(purged) = GtidSet::parse(&self.source.purged)
+            && !self.source.purged.is_empty()
+        {
+            previous.merge(&purged);
+        }
+        previous
+    }
+
     /// What it is called: `000001-327eb417-e7d4-11f1-aece-02fc00000001`.
     pub fn name(&self) -> Cow<'_, str> {
         self.path.file_name().unwrap_or_default().to_string_lossy()
@@ -98,7 +130,8 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text?,
         };
-        let source = toml::from_str(&text).map_err(io::Error::other)?;
+        let source: SourceId = toml::from_str(&text).map_err(io::Error::other)?;
+        GtidSet::parse(&source.purged).map_err(|_| io::Error::other("its purged is no set of GTIDs"))?;
         Ok(Some(Self { number, path: path.to_owned(), source }))
     }
 }

@@ -244,7 +244,7 @@ fn files(
     for (number, name) in names.iter().enumerate() {
         let path = folder.path.join(&**name);
         let head = match at(&path, read_head_of(&path))? {
-            Ok(head) => head,
+            Ok(head) => Head { previous: folder.before(head.previous), ..head },
             Err(_) if number + 1 == names.len() && (is_last || at(&path, is_blank(&path))?) => {
                 at(&path, aside::take_out(&path))?;
                 break;

@@ -30,6 +30,7 @@ fn folder(root: &Path, number: u32) -> Arc<Folder> {
         first_file: "binlog.000001".to_owned(),
         created: 7,
         previous: String::new(),
+        purged: String::new(),
     };
     Arc::new(Folder::create(root, number, source).unwrap())
 }

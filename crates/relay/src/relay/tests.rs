@@ -17,6 +17,7 @@ use crate::intake::tests::histories::run;
 use crate::intake::tests::mariadb::{Stream, gtid};
 use crate::intake::tests::stream::{GroupKind, Source, UUID};
 use crate::log::Flavor;
+use crate::log::Origin;
 use crate::replica::{Door, Identity, ReplicaUser, Serving, serve};
 
 const PASSWORD: &[u8] = b"a long password";
@@ -215,7 +216,7 @@ fn a_relay_behind_a_relay_goes_on_after_a_change_of_primary() {
     let second = Source::after(2, &[&[GroupKind::Ddl, GroupKind::Ddl]], Checksum::Off);
     // Its files have larger numbers than those of the second.
     let third = Source::after(4, &[one, one], Checksum::Off);
-    let start = |identity: &str| Start::New(Flavor::MySql, identity.to_owned());
+    let start = |identity: &str| Start::New(Origin::new(Flavor::MySql, identity.to_owned()));
     follow(&[
         (start(UUID), first.sends(0, 4, true)),
         (start("327eb417-e7d4-11f1-aece-02fc00000002"), second.sends(0, 4, true)),
@@ -230,7 +231,7 @@ fn a_relay_behind_a_relay_goes_on_after_a_change_of_mariadbs_primary() {
         groups.for_each(|sequence| stream.group(gtid(1, sequence)));
         stream.sent
     };
-    let start = |identity: &str| Start::New(Flavor::MariaDb, identity.to_owned());
+    let start = |identity: &str| Start::New(Origin::new(Flavor::MariaDb, identity.to_owned()));
     follow(&[
         (start("server-1"), stream("m.000002", 90..=100)),
         (start("server-2"), stream("m.000001", 99..=101)),

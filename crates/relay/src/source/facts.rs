@@ -4,7 +4,7 @@ use delphinus_wire::binlog::{Checksum, MariaDbGtid};
 use delphinus_wire::gtid::{GtidIntervals, GtidPosition, GtidSet, GtidState};
 
 use super::{Connection, SourceError};
-use crate::log::{Flavor, Goal};
+use crate::log::{Flavor, Goal, Origin};
 use crate::replica::VERSION_COMMENT;
 
 /// What a source says of itself.
@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     pub(crate) server_id: u32,
     /// All that it has.
     pub(crate) executed: GtidSet,
+    /// MySQL: what it has, and no file of its log.
+    purged: GtidSet,
     /// MariaDB: what is in its log, by domain and server. Positions alone do not tell histories apart.
     logged: Option<GtidState>,
     /// Of events before the first FORMAT_DESCRIPTION.
@@ -34,6 +36,7 @@ impl Facts {
             identity: identity.to_owned(),
             server_id,
             executed: GtidSet::default(),
+            purged: GtidSet::default(),
             logged: None,
             checksum,
             has_semi_sync: false,
@@ -58,6 +61,11 @@ impl Facts {
             facts.has_semi_sync |= !rows.is_empty();
         }
         Ok(facts)
+    }
+
+    /// What a new folder for it is told.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { purged: self.purged.clone(), ..Origin::new(self.flavor, &*self.identity) }
     }
 
     /// What is in its log, for `Log::expect`.
@@ -111,10 +119,10 @@ async fn mysql(connection: &mut Connection) -> Result<Facts, SourceError> {
     let row = connection
         .row(
             "SELECT @@GLOBAL.server_uuid, @@GLOBAL.server_id, @@GLOBAL.gtid_mode, @@GLOBAL.gtid_executed, \
-             @@GLOBAL.binlog_checksum, @@GLOBAL.log_bin",
+             @@GLOBAL.gtid_purged, @@GLOBAL.binlog_checksum, @@GLOBAL.log_bin",
         )
         .await?;
-    let [uuid, server_id, mode, executed, sum, log_bin] = &row[..] else {
+    let [uuid, server_id, mode, executed, purged, sum, log_bin] = &row[..] else {
         return Err(delphinus_wire::Malformed("another number of columns").into());
     };
     if log_bin == "0" {
@@ -132,7 +140,7 @@ async fn mysql(connection: &mut Connection) -> Result<Facts, SourceError> {
         return Err(delphinus_wire::Malformed("bad server_uuid").into());
     }
     let told = Facts::told(Flavor::MySql, (&uuid.to_ascii_lowercase(), number(server_id)), checksum(sum));
-    Ok(Facts { executed: GtidSet::MySql(set(executed)?), ..told })
+    Ok(Facts { executed: GtidSet::MySql(set(executed)?), purged: GtidSet::MySql(set(purged)?), ..told })
 }
 
 async fn mariadb(connection: &mut Connection) -> Result<Facts, SourceError> {

@@ -13,7 +13,7 @@ use super::histories::run;
 use super::recovery::first_start;
 use super::stream::{GroupKind, Source, UUID};
 use crate::intake::{Files, Start, Writer};
-use crate::log::{Flavor, Log, recover};
+use crate::log::{Flavor, Log, Origin, recover};
 
 const THREE: &[GroupKind] = &[GroupKind::Ddl, GroupKind::Ddl, GroupKind::Ddl];
 
@@ -25,7 +25,7 @@ fn two_folders(place: &Place) -> (Source, Source) {
     writer.start(first_start(), Checksum::Crc32).unwrap();
     run(&mut writer, &first.sends(0, 4, true)).unwrap();
     writer.stop().unwrap();
-    writer.start(Start::New(Flavor::MySql, "other".to_owned()), Checksum::Crc32).unwrap();
+    writer.start(Start::New(Origin::new(Flavor::MySql, "other".to_owned())), Checksum::Crc32).unwrap();
     run(&mut writer, &second.sends(0, 4, true)).unwrap();
     (first, second)
 }
@@ -164,8 +164,11 @@ fn what_only_purged_files_had_is_refused_to_replicas_and_stops_no_start() {
     });
     for (before, sent) in sources {
         writer.stop().unwrap();
-        let start =
-            if before == 0 { first_start() } else { Start::New(Flavor::MySql, format!("s-{before}")) };
+        let start = if before == 0 {
+            first_start()
+        } else {
+            Start::New(Origin::new(Flavor::MySql, format!("s-{before}")))
+        };
         writer.start(start, Checksum::Crc32).unwrap();
         run(&mut writer, &sent).unwrap();
     }

@@ -8,7 +8,7 @@ use super::Place;
 use super::recovery::{feed, first_start};
 use super::stream::{self, GroupKind, Source, UUID};
 use crate::intake::{Files, IntakeError, Packets, Start, Writer};
-use crate::log::{Flavor, Log};
+use crate::log::{Flavor, Log, Origin};
 
 /// Takes in all of it, or says what is wrong with it.
 pub(crate) fn run(writer: &mut Writer<Files>, sent: &[u8]) -> Result<(), IntakeError> {
@@ -93,7 +93,7 @@ fn a_new_folder_does_not_begin_behind_what_is_missing() {
     for (before, is_right) in [(4, false), (3, true)] {
         let other = Source::after(before, &[&[GroupKind::Ddl]], Checksum::Crc32);
         writer.stop().unwrap();
-        writer.start(Start::New(Flavor::MySql, "other".to_owned()), Checksum::Crc32).unwrap();
+        writer.start(Start::New(Origin::new(Flavor::MySql, "other".to_owned())), Checksum::Crc32).unwrap();
         match run(&mut writer, &other.sends(0, 4, true)) {
             Ok(()) => assert!(is_right),
             Err(error) => {

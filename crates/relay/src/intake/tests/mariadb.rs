@@ -11,7 +11,7 @@ use delphinus_wire::put_packet;
 use super::Place;
 use super::histories::run;
 use crate::intake::{Files, IntakeError, Start, Writer};
-use crate::log::{Flavor, Log, recover};
+use crate::log::{Flavor, Log, Origin, recover};
 
 const STANDALONE: u8 = 1;
 
@@ -104,7 +104,7 @@ fn places_may_be_left_out_inside_of_groups_only() {
     let place = Place::new();
     let log = Arc::new(Log::new(&place.0));
     let mut writer = Writer::new(log.clone(), Files);
-    let start = || Start::New(Flavor::MariaDb, "server-1".to_owned());
+    let start = || Start::New(Origin::new(Flavor::MariaDb, "server-1".to_owned()));
     writer.start(start(), Checksum::Off).unwrap();
     run(&mut writer, &stream(false).sent).unwrap();
     writer.stop().unwrap();
@@ -141,7 +141,7 @@ fn a_file_is_not_left_for_a_replica_of_the_same_name() {
     stream.begin_group(gtid(1, 5), 0);
     let said = b"\xff\xd4\x04#HY000A slave with the same server_uuid/server_id as this slave has connected to the master";
     put_packet(&mut stream.sent, 1, said);
-    writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
+    writer.start(Start::New(Origin::new(Flavor::MariaDb, "server-1".to_owned())), Checksum::Off).unwrap();
     let error = run(&mut writer, &stream.sent).unwrap_err();
     let error = writer.read_error(error);
     assert!(matches!(error, IntakeError::Refused(_)), "{error}");
@@ -155,7 +155,7 @@ fn a_file_of_a_source_that_encrypts_goes_on() {
     let mut writer = Writer::new(log.clone(), Files);
     let mut stream = Stream::new("m.000001", gtid(1, 4));
     stream.group(gtid(1, 5));
-    writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
+    writer.start(Start::New(Origin::new(Flavor::MariaDb, "server-1".to_owned())), Checksum::Off).unwrap();
     run(&mut writer, &stream.sent).unwrap();
     writer.stop().unwrap();
     let end = log.end().unwrap().offset;
@@ -182,7 +182,7 @@ fn what_the_log_has_does_not_go_back_while_a_new_folder_catches_up() {
         let mut stream = Stream::new("m.000001", gtid(1, before));
         groups.for_each(|sequence| stream.group(gtid(1, sequence)));
         writer.stop().unwrap();
-        writer.start(Start::New(Flavor::MariaDb, identity.to_owned()), Checksum::Off).unwrap();
+        writer.start(Start::New(Origin::new(Flavor::MariaDb, identity.to_owned())), Checksum::Off).unwrap();
         run(&mut writer, &stream.sent).unwrap();
         assert_eq!(log.executed().to_string(), expected);
         assert_eq!(log.state().to_string(), expected);
@@ -230,14 +230,14 @@ fn a_group_of_which_the_source_has_only_a_part_is_left_out() {
         } else {
             stream.sent.extend_from_slice(b"\x10\0\0\x01\xff\xd4\x04#HY000cut off");
         }
-        writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
+        writer.start(Start::New(Origin::new(Flavor::MariaDb, "server-1".to_owned())), Checksum::Off).unwrap();
         let error = run(&mut writer, &stream.sent).unwrap_err();
         let error = writer.read_error(error);
         assert!(matches!(error, IntakeError::Torn { .. }) && error.is_other_history(), "{error}");
         writer.stop().unwrap();
         assert_eq!((log.end().unwrap().offset, log.executed().to_string().as_str()), (whole, "0-1-5"));
         // The receiver asks by GTID.
-        writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
+        writer.start(Start::New(Origin::new(Flavor::MariaDb, "server-1".to_owned())), Checksum::Off).unwrap();
         run(&mut writer, &next.sent).unwrap();
         assert_eq!((log.files().len(), log.executed().to_string().as_str()), (2, "0-1-6"));
     }

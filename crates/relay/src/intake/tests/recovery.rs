@@ -10,7 +10,7 @@ use super::Place;
 use super::disk::{Moment, Op, Recording, Shape};
 use super::stream::{GroupKind, Source, UUID};
 use crate::intake::{Ack, Disk, Files, Packets, Start, Writer};
-use crate::log::{Flavor, Log, recover};
+use crate::log::{Flavor, Log, Origin, recover};
 
 fn small(checksum: Checksum) -> Source {
     use GroupKind::{Ddl, Payload, Transaction};
@@ -18,7 +18,7 @@ fn small(checksum: Checksum) -> Source {
 }
 
 pub(crate) fn first_start() -> Start {
-    Start::New(Flavor::MySql, UUID.to_owned())
+    Start::New(Origin::new(Flavor::MySql, UUID.to_owned()))
 }
 
 /// Feeds what the source sends, in pieces of these sizes, as the receiver does; after each piece what is whole is committed.

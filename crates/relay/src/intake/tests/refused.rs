@@ -13,7 +13,7 @@ use super::Place;
 use super::recovery::first_start;
 use super::stream::{GroupKind, Source, UUID, rotate};
 use crate::intake::{Disk, Files, IntakeError, Packets, Start, Writer};
-use crate::log::{Flavor, Log, recover};
+use crate::log::{Flavor, Log, Origin, recover};
 
 /// What is refused next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ fn what_was_not_shown_of_the_last_source_does_not_come_back() {
     writer.stop().unwrap_err();
     assert!(std::fs::metadata(&path).unwrap().len() > end.offset);
     // The next primary has not got that group.
-    let start = || Start::New(Flavor::MySql, "other".to_owned());
+    let start = || Start::New(Origin::new(Flavor::MySql, "other".to_owned()));
     assert!(writer.start(start(), Checksum::Crc32).is_err(), "not before that is cut off");
     disk.0.set(Refused::Nothing);
     writer.start(start(), Checksum::Crc32).unwrap();

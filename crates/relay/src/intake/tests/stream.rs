@@ -29,6 +29,8 @@ pub(crate) enum GroupKind {
 pub(crate) struct Source {
     pub(crate) files: Vec<SourceFile>,
     checksum: Checksum,
+    /// So many groups are before its files, and these say nothing of them.
+    hidden: u64,
 }
 
 impl Source {
@@ -39,20 +41,29 @@ impl Source {
 
     /// The same after so many groups that are in none of its files.
     pub(crate) fn after(number: u64, files: &[&[GroupKind]], checksum: Checksum) -> Self {
-        Self::ended(false, number, (files, checksum))
+        Self::empty(checksum, 0).ended(false, number, files)
+    }
+
+    /// The same of a server that was made from a copy: only its `gtid_purged` has what was before.
+    pub(crate) fn copied(number: u64, files: &[&[GroupKind]], checksum: Checksum) -> Self {
+        Self::empty(checksum, number).ended(false, number, files)
     }
 
     /// The same of a server that was killed at the end of each file, and started again.
     pub(crate) fn killed(before: u64, files: &[&[GroupKind]], checksum: Checksum) -> Self {
-        Self::ended(true, before, (files, checksum))
+        Self::empty(checksum, 0).ended(true, before, files)
     }
 
-    fn ended(is_killed: bool, mut number: u64, (files, checksum): (&[&[GroupKind]], Checksum)) -> Self {
-        let mut source = Self { files: Vec::new(), checksum };
+    fn empty(checksum: Checksum, hidden: u64) -> Self {
+        Self { files: Vec::new(), checksum, hidden }
+    }
+
+    fn ended(mut self, is_killed: bool, mut number: u64, files: &[&[GroupKind]]) -> Self {
+        let checksum = self.checksum;
         for (at, groups) in files.iter().enumerate() {
             // The first file after a start says when that was.
             let created = if at == 0 || is_killed { BEGAN } else { 0 };
-            let mut file = source.begin_file(at, number, created);
+            let mut file = self.begin_file(at, number, created);
             for group in *groups {
                 number += 1;
                 file.group(*group, number, checksum);
@@ -62,9 +73,9 @@ impl Source {
                 put_rotate(&mut body, Rotate { position: 4, name: &name(at + 1) });
                 file.event(Kind::ROTATE, &body, checksum, Some(number));
             }
-            source.files.push(file);
+            self.files.push(file);
         }
-        source
+        self
     }
 
     fn begin_file(&self, at: usize, groups: u64, created: u32) -> SourceFile {
@@ -76,7 +87,8 @@ impl Source {
             Some(groups),
         );
         let mut body = Vec::new();
-        let text = if groups == 0 { String::new() } else { format!("{UUID}:1-{groups}") };
+        let first = self.hidden + 1;
+        let text = if groups < first { String::new() } else { format!("{UUID}:{first}-{groups}") };
         GtidIntervals::parse(&text).unwrap().encode(&mut body);
         file.event(Kind::PREVIOUS_GTIDS, &body, self.checksum, Some(groups));
         file
@@ -107,6 +119,11 @@ impl Source {
                 header.log_pos = 0;
                 let mut event = Vec::new();
                 build(&mut event, header, &file.bytes[MAGIC.len() + HEADER_LEN..end - 4], self.checksum);
+                if self.checksum == Checksum::Off {
+                    // Servers do not compute it anew then.
+                    let stale = event.len() - 4;
+                    event[stale..].copy_from_slice(&file.bytes[end - 4..end]);
+                }
                 packet(&mut out, &event, semi_sync.then_some(false));
             }
             let mut begin = MAGIC.len();

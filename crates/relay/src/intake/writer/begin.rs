@@ -11,7 +11,7 @@ use delphinus_wire::gtid::GtidSet;
 use super::{Current, Opening, Place, Writer};
 use crate::intake::{Disk, IntakeError};
 use crate::log::{
-    Flavor, Folder, LogFile, Position, SourceId, is_closed, lacks, lost_path, number_of, read_head,
+    Folder, LogFile, Origin, Position, SourceId, is_closed, lacks, lost_path, number_of, read_head,
 };
 
 impl<D: Disk> Writer<D> {
@@ -34,7 +34,7 @@ impl<D: Disk> Writer<D> {
             }
             Place::In(current) => Ok(current.file.folder.clone()),
             Place::Opening(opening) => opening.folder,
-            Place::Expecting(flavor, identity) => Err((flavor, identity)),
+            Place::Expecting(origin) => Err(origin),
             Place::Nowhere => return Err(Malformed("a file that was not asked for").into()),
         };
         self.buffer.clear();
@@ -61,23 +61,24 @@ impl<D: Disk> Writer<D> {
                 self.is_next(&folder, &opening.name, &head.format)?;
                 folder
             }
-            Err(source) => {
+            Err(origin) => {
                 if self.log.end().is_some() && !self.log.has_all(&head.previous, &head.list) {
                     let previous = head.previous.to_string();
                     return Err(IntakeError::BeginsLate { name: opening.name, previous });
                 }
-                self.begin_folder(source, &opening.name, opening.began, &head.previous.to_string())?
+                self.begin_folder(origin, &opening.name, opening.began, &head.previous.to_string())?
             }
         };
         let path = folder.path.join(&*opening.name);
-        let lost = self.note_lost(&path, &head.previous)?;
+        let previous = folder.before(head.previous);
+        let lost = self.note_lost(&path, &previous)?;
         let handle = self.disk.create(&path).map_err(IntakeError::disk(&path))?;
         let file = Arc::new(LogFile {
             ordinal,
             name: opening.name,
             folder,
             format: head.format,
-            previous: head.previous.clone(),
+            previous: previous.clone(),
             lost,
             list: head.list.into(),
             head_len: self.buffer.len() as u64,
@@ -88,7 +89,7 @@ impl<D: Disk> Writer<D> {
         });
         self.whole = self.buffer.len();
         let at = self.buffer.len() as u64;
-        self.place = Place::In(Current { file, handle, path, written: 0, at, previous: Some(head.previous) });
+        self.place = Place::In(Current { file, handle, path, written: 0, at, previous: Some(previous) });
         Ok(())
     }
 
@@ -138,18 +139,19 @@ impl<D: Disk> Writer<D> {
 
     fn begin_folder(
         &mut self,
-        (flavor, identity): (Flavor, String),
+        origin: Origin,
         first_file: &str,
         created: u32,
         previous: &str,
     ) -> Result<Arc<Folder>, IntakeError> {
         let number = self.log.files().last().map_or(0, |file| file.folder.number) + 1;
         let source = SourceId {
-            flavor,
-            identity,
+            flavor: origin.flavor,
+            identity: origin.identity,
             first_file: first_file.to_owned(),
             created,
             previous: previous.to_owned(),
+            purged: if origin.purged.is_empty() { String::new() } else { origin.purged.to_string() },
         };
         let root = self.log.root();
         Folder::create(root, number, source).map(Arc::new).map_err(IntakeError::disk(root))

@@ -14,7 +14,7 @@ use crate::intake::tests::mariadb;
 use crate::intake::tests::recovery::first_start;
 use crate::intake::tests::stream::{GroupKind, Source, UUID};
 use crate::intake::{Files, Start, Writer};
-use crate::log::Flavor;
+use crate::log::{Flavor, Origin};
 
 fn gtid(domain: u32, server_id: u32, sequence: u64) -> MariaDbGtid {
     MariaDbGtid { domain, server_id, sequence }
@@ -27,7 +27,7 @@ fn end_of(position: &str, groups: &[MariaDbGtid], is_receiving: bool) -> Option<
     let mut writer = Writer::new(log.clone(), Files);
     let mut source = mariadb::Stream::new("m.000001", gtid(0, 1, 4));
     source.group(gtid(0, 1, 5));
-    writer.start(Start::New(Flavor::MariaDb, "server-1".to_owned()), Checksum::Off).unwrap();
+    writer.start(Start::New(Origin::new(Flavor::MariaDb, "server-1".to_owned())), Checksum::Off).unwrap();
     run(&mut writer, &source.sent).unwrap();
     // As when the source was connected.
     let goal = is_receiving.then(|| (log.executed(), vec![gtid(0, 1, 5)]));

@@ -9,9 +9,10 @@ use crate::intake::tests::Place as Root;
 use crate::intake::tests::histories::run;
 use crate::intake::tests::stream::{GroupKind, Source, UUID};
 use crate::intake::{Files, Start, Writer};
+use crate::log::Origin;
 
 fn start(identity: &str) -> Start {
-    Start::New(Flavor::MySql, identity.to_owned())
+    Start::New(Origin::new(Flavor::MySql, identity.to_owned()))
 }
 
 /// The ordinal of the file, and where in it the replica begins.
@@ -55,6 +56,53 @@ fn who_lacks_what_the_source_has_lost_between_two_files_is_refused() {
     assert_eq!(log.purged().to_string(), format!("{UUID}:1-1000"));
     assert_eq!(log.purge(2, false).0.len(), 1);
     assert!(!beside.exists(), "it goes with its file");
+}
+
+/// The source was made from a copy (CLONE, a restore of its files): its files say nothing of its past. Who lacks some of that is sent it from
+/// an older folder, and refused where no folder has it.
+#[test]
+fn a_past_that_only_gtid_purged_has_is_a_past() {
+    let one: &[GroupKind] = &[GroupKind::Ddl];
+    let purged = || GtidSet::MySql(GtidIntervals::parse(&format!("{UUID}:1-3")).unwrap());
+    let copy = || Start::New(Origin { purged: purged(), ..Origin::new(Flavor::MySql, "copy") });
+    let begin = |log: &Arc<Log>, start: Start, source: &Source| {
+        let mut writer = Writer::new(log.clone(), Files);
+        writer.start(start, Checksum::Crc32).unwrap();
+        run(&mut writer, &source.sends(0, 4, true)).unwrap();
+    };
+    let copied = Source::copied(3, &[one, one], Checksum::Crc32);
+    let look = |log: &Log, expected: &[(&str, Result<u32, &str>)]| {
+        assert_eq!(log.executed().to_string(), format!("{UUID}:1-5"));
+        for (has, place) in expected {
+            let text = if has.is_empty() { String::new() } else { format!("{UUID}:{has}") };
+            let asked = Asked::plain(From::Set(GtidIntervals::parse(&text).unwrap()));
+            let place = place.map_err(|lacks| Fatal::Purged(format!("{UUID}:{lacks}")));
+            assert_eq!(found(log, &asked).map(|(ordinal, _)| ordinal), place, "{has}");
+        }
+    };
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    begin(&log, start(UUID), &Source::new(&[one, one, one], Checksum::Crc32));
+    begin(&log, copy(), &copied);
+    let whole = [("", Ok(0)), ("1", Ok(1)), ("1-3", Ok(3)), ("1-4", Ok(4)), ("1-5", Ok(4))];
+    look(&log, &whole);
+    drop(log);
+    let log = crate::log::recover(&root.0).unwrap().log;
+    look(&log, &whole);
+    assert_eq!(log.purge(3, false).0.len(), 3);
+    assert_eq!(log.purged(), purged());
+    let late = [("", Err("1-3")), ("1", Err("2-3")), ("1-3", Ok(3))];
+    look(&log, &late);
+    drop(log);
+    look(&crate::log::recover(&root.0).unwrap().log, &[late[0], late[1], ("1-3", Ok(0))]);
+
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    begin(&log, copy(), &copied);
+    let late = [("", Err("1-3")), ("1-2", Err("3")), ("1-3", Ok(0)), ("1-4", Ok(1))];
+    look(&log, &late);
+    drop(log);
+    look(&crate::log::recover(&root.0).unwrap().log, &late);
 }
 
 /// It would be sent events that it does not know, and stop at the first of them with an error that says nothing of the reason.
