@@ -88,6 +88,7 @@ fn whole(flavor: Flavor) {
     prepared_transactions_stay_where_they_are(&scene);
     docs_say_what_works(&scene);
     refused::moves_that_cannot_be_made_change_nothing(&scene);
+    refused::a_primary_that_only_the_monitor_reaches_is_not_lost(&scene);
     refused::what_has_transactions_of_its_own_is_refused(&scene);
     refused::a_move_that_fails_is_undone(&scene);
     refused::a_transaction_has_a_bound(&scene);

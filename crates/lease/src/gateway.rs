@@ -137,6 +137,11 @@ impl Gateway {
         Some(answer?.into_body().into_reader())
     }
 
+    /// The next question logs in: an answer without end has said, behind its status, that the token is too old.
+    pub(crate) fn forget_token(&mut self) {
+        self.token = None;
+    }
+
     fn ask(&mut self, path: &str, body: &Value, until: Instant) -> Result<Value, Failed> {
         self.log_in(until)?;
         match self.send(path, body, until) {
@@ -272,14 +277,14 @@ fn key(path: &Path) -> Result<PrivateKey<'static>, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::TcpListener;
 
     use super::*;
 
     /// Answers requests with that, and tells their paths and tokens.
-    fn serve(listener: &TcpListener, answers: &[(u16, &str)]) -> Vec<(String, Option<String>)> {
+    pub(crate) fn serve(listener: &TcpListener, answers: &[(u16, &str)]) -> Vec<(String, Option<String>)> {
         let one = |(status, text): &(u16, &str)| {
             let (stream, _) = listener.accept().unwrap();
             let mut reader = BufReader::new(stream);
@@ -308,7 +313,7 @@ mod tests {
         answers.iter().map(one).collect()
     }
 
-    fn access(listener: &TcpListener) -> Access {
+    pub(crate) fn access(listener: &TcpListener) -> Access {
         Access {
             endpoints: vec![format!("http://{}", listener.local_addr().unwrap())],
             user: Some(("u".into(), Zeroizing::new("p".into()))),

@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-use delphinus_e2e::FAILOVER_PASSWORD;
+use delphinus_e2e::{FAILOVER_PASSWORD, until};
 use delphinus_sandbox::Flavor;
 
 use super::load::Load;
-use super::support::Scene;
+use super::support::{LIMIT, Scene};
 
 pub(crate) fn moves_that_cannot_be_made_change_nothing(scene: &Scene) {
     let is_mariadb = scene.flavor == Flavor::MariaDb;
@@ -41,6 +41,28 @@ pub(crate) fn moves_that_cannot_be_made_change_nothing(scene: &Scene) {
     assert!(refused.message.contains("applier is stopped"), "{refused}");
     replica.query(start).unwrap();
     scene.assert_primary("primary");
+}
+
+/// The account of the failover cannot log in there any more, but the monitor and clients can.
+pub(crate) fn a_primary_that_only_the_monitor_reaches_is_not_lost(scene: &Scene) {
+    let primary = scene.server("primary");
+    let account = |is: &str| {
+        let sql = format!("SET SESSION sql_log_bin = 0; ALTER USER failover@'%' ACCOUNT {is}");
+        primary.query(&sql).unwrap();
+    };
+    account("LOCK");
+    let list = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'failover'";
+    for id in primary.query(list).unwrap().split_whitespace() {
+        // It may have gone by itself.
+        let _ = primary.query(&format!("KILL {id}"));
+    }
+    until(LIMIT, "its connections to end", || Ok(primary.query(list)?.trim().is_empty())).unwrap();
+    let refused = scene.refused("FAILOVER TO replica1");
+    account("UNLOCK");
+    assert!(refused.message.contains("primary is not lost"), "{refused}");
+    scene.assert_primary("primary");
+    let is_well = || Ok(scene.rows("SWITCHOVER CHECK TO replica1").iter().all(|row| row[2] != "failed"));
+    until(LIMIT, "the account to be let in again", is_well).unwrap();
 }
 
 /// Nothing of it is lost or spread without a word.

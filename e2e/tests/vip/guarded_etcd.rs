@@ -1,12 +1,15 @@
-//! etcd that asks for a user, and etcd that asks for a certificate and a user: a lease is taken and renewed, users change meanwhile, and
-//! `delphinus vip check` says what is wrong with a password or a certificate.
+//! etcd that asks for a user, and etcd that asks for a certificate and a user: a lease is taken and renewed, users change meanwhile, the
+//! watch outlives its token, and `delphinus vip check` says what is wrong with a password or a certificate.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use delphinus_e2e::{Authority, Etcd, Guard, Pair, Proxy, proxy_binary, run, until};
+use anyhow::{Context, Result};
+use delphinus_e2e::{Authority, Etcd, Guard, Link, Pair, Proxy, proxy_binary, run, until};
 
 const LIMIT: Duration = Duration::from_secs(40);
 const TTL: &str = "3";
@@ -17,7 +20,7 @@ const USER: &str = "user = \"members\"\npassword = \"right\"\n";
 
 #[test]
 fn a_lease_is_kept_where_etcd_asks_for_a_user() {
-    let mut etcd = with_tokens();
+    let mut etcd = with_tokens("5m");
     add_users(&mut etcd);
     let config = config(&etcd, "run", USER);
     assert_eq!(check(&config), (Some(0), String::new()));
@@ -50,6 +53,27 @@ fn a_lease_is_kept_where_etcd_asks_for_a_user() {
     members("right");
     until(LIMIT, "another lease", || Ok(entry(&etcd).is_some())).unwrap();
     assert!(process.log().contains("the lease store answers again"), "{}", process.log());
+}
+
+/// etcd ends a watch with an old token in a line behind the status 200, and leaves the stream open.
+#[test]
+fn changes_are_heard_again_after_a_token_has_expired() {
+    let mut etcd = with_tokens("2s");
+    add_users(&mut etcd);
+    let port = etcd.endpoint.rsplit(':').next().unwrap().parse().unwrap();
+    let link = Link::to("127.0.0.1", port).unwrap();
+    let through_link = format!("http://127.0.0.1:{}", link.port);
+    let _process = start(&config_to(&through_link, &etcd.folder().join("link"), USER));
+    let has_watches = |count: u64| -> Result<bool> { Ok(watches(&etcd)? == count) };
+    until(LIMIT, "a watch", || has_watches(1)).unwrap();
+    // A lease lasts longer than a token. The watch itself goes on with an old one.
+    outlast_a_lease(&etcd);
+    let is_ended = || {
+        link.reset_one();
+        has_watches(0)
+    };
+    until(LIMIT, "the end of the watch", is_ended).unwrap();
+    until(LIMIT, "another watch", || has_watches(1)).unwrap();
 }
 
 #[test]
@@ -104,12 +128,12 @@ fn a_lease_is_kept_where_etcd_asks_for_a_certificate_and_a_user() {
     }
 }
 
-/// It signs its tokens (JWT).
-fn with_tokens() -> Etcd {
+/// It signs its tokens (JWT), which last so long.
+fn with_tokens(ttl: &str) -> Etcd {
     let folder = Folder::new();
     let secret = folder.0.join("secret");
     fs::write(&secret, "a secret that signs tokens").unwrap();
-    let tokens = format!("jwt,priv-key={},sign-method=HS256,ttl=5m", secret.display());
+    let tokens = format!("jwt,priv-key={},sign-method=HS256,ttl={ttl}", secret.display());
     let asks = vec!["--auth-token".to_owned(), tokens];
     Etcd::start_guarded(Guard { asks, ..Guard::default() }).unwrap()
 }
@@ -146,14 +170,17 @@ fn add_users(etcd: &mut Etcd) {
 
 /// The file of a process that holds a key by a lease and needs no server for that.
 fn config(etcd: &Etcd, name: &str, lines: &str) -> PathBuf {
-    let folder = etcd.folder().join(name);
-    fs::create_dir_all(&folder).unwrap();
+    config_to(&etcd.endpoint, &etcd.folder().join(name), lines)
+}
+
+/// The same with another way to etcd.
+fn config_to(endpoint: &str, folder: &Path, lines: &str) -> PathBuf {
+    fs::create_dir_all(folder).unwrap();
     let text = format!(
         "[proxy]\ndata_dir = \"{}\"\n[cluster]\n[[cluster.backend]]\nname = \"db\"\naddress = \"127.0.0.1:1\"\nrole = \"primary\"\n\
          [monitor]\nuser = \"monitor\"\npassword = \"pw\"\n\
-         [lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"one\"\nlocal_backend = \"db\"\nttl_s = {TTL}\n{lines}",
-        folder.display(),
-        etcd.endpoint
+         [lease]\nstore = \"etcd\"\nendpoints = [\"{endpoint}\"]\nmember = \"one\"\nlocal_backend = \"db\"\nttl_s = {TTL}\n{lines}",
+        folder.display()
     );
     let file = folder.join("delphinus.toml");
     fs::write(&file, text).unwrap();
@@ -182,18 +209,34 @@ fn entry(etcd: &Etcd) -> Option<[u64; 2]> {
     Some(["lease", "create_revision"].map(|name| found[name].as_u64().unwrap()))
 }
 
+/// How many watches etcd keeps.
+fn watches(etcd: &Etcd) -> Result<u64> {
+    const NAME: &str = "etcd_debugging_mvcc_watcher_total ";
+    let mut stream = TcpStream::connect(etcd.endpoint.trim_start_matches("http://"))?;
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said)?;
+    let line = said.lines().find_map(|line| line.strip_prefix(NAME));
+    Ok(line.context("etcd does not count its watches")?.trim().parse()?)
+}
+
 /// The process has its key for longer than a lease lasts that nobody renews; and since then, if it had it before.
 fn is_renewed(etcd: &Etcd, before: Option<[u64; 2]>) -> [u64; 2] {
     until(LIMIT, "the key of the process", || Ok(entry(etcd).is_some())).unwrap();
     let held = entry(etcd).unwrap();
+    outlast_a_lease(etcd);
+    assert_eq!(entry(etcd), Some(held), "the lease of the process has ended");
+    assert!(before.is_none_or(|before| before == held), "the process had to take another lease");
+    held
+}
+
+/// Returns when a lease that nobody renews has come to its end.
+fn outlast_a_lease(etcd: &Etcd) {
     let granted = etcd.ask(&["lease", "grant", TTL]).unwrap();
     let lease = granted.split(' ').nth(1).unwrap();
     etcd.ask(&["put", "/clock", "ticks", &format!("--lease={lease}")]).unwrap();
     let is_over = || Ok(etcd.ask(&["get", "/clock"])?.trim().is_empty());
     until(LIMIT, "the end of a lease that nobody renews", is_over).unwrap();
-    assert_eq!(entry(etcd), Some(held), "the lease of the process has ended");
-    assert!(before.is_none_or(|before| before == held), "the process had to take another lease");
-    held
 }
 
 /// A folder that goes with its owner. etcd reads its files when it starts, and the certificates again for each connection.

@@ -249,7 +249,8 @@ impl Actor {
     /// The plan that is left, if it is still true.
     fn left_plan(&mut self, servers: &[Seen]) -> Option<Plan> {
         self.unfinished = None;
-        let plan = Plan::of_journal(self.journal.as_ref()?, servers, limits()).unwrap();
+        let mut plan = Plan::of_journal(self.journal.as_ref()?, servers, limits()).unwrap();
+        plan.deposed.clone_from(&self.deposed);
         if plan.is_overtaken(servers).is_some() {
             self.journal = None;
             return None;

@@ -14,7 +14,7 @@ use super::super::story::{RELAYS, Told};
 use super::kept::{Kept, PLAN};
 use super::looks::BRIEFLY;
 use super::unfinished::AGAIN;
-use super::{Driver, find};
+use super::{Driver, PACE, find};
 
 /// Between two looks where nothing is done by itself: semi-sync is watched all the same, for a failover by an operator.
 const SLOW: Duration = Duration::from_secs(1);
@@ -58,6 +58,18 @@ impl Driver {
         if primary.is_open() {
             return Err(format!("{} answers and takes writes: use SWITCHOVER", primary.name));
         }
+        if let Err(why) = &primary.seen
+            && on_loss != Some(OnLoss::Proceed)
+            && self.is_seen_open(from).await
+        {
+            return Err(format!(
+                "{name} is not lost: the monitor sees that it takes writes, but the account {user} of [cluster.failover] cannot \
+                 ask it ({why}). See that this account can log in there (ACCOUNT UNLOCK, max_connections), and use SWITCHOVER; or \
+                 stop {name}. With ON_LOSS = proceed {name} is replaced, and what it acknowledges from then on is lost",
+                name = primary.name,
+                user = set.account.user,
+            ));
+        }
         self.alert.clear();
         // It answers, and is to have the role again.
         if wanted.to == Some(from) && primary.seen.is_ok() {
@@ -71,6 +83,22 @@ impl Driver {
         plan.events = self.events_of_lost(from, &servers).await;
         plan.is_group = self.settings.kind == delphinus_topology::Kind::GroupReplication;
         self.drive(plan, &servers, (set, by)).await
+    }
+
+    /// True if the monitor, whose account is another one, sees by a new answer that it takes writes. What it has seen earlier may be of a
+    /// server that has died since.
+    async fn is_seen_open(&self, id: BackendId) -> bool {
+        let is_open = || self.reader.load().backend(id).is_some_and(|one| one.is_up() && !one.read_only);
+        let probes = || self.reader.positions().probe(id);
+        let (before, until) = (probes(), rt::now() + self.settings.timeout());
+        self.ask_monitor(id);
+        while is_open() && rt::now() < until {
+            if probes() != before {
+                return is_open();
+            }
+            rt::sleep(PACE).await;
+        }
+        false
     }
 
     /// A server that was lost, or rebuilt, follows the primary again.
@@ -163,7 +191,8 @@ impl Driver {
     async fn left_plan(&mut self, text: &str, servers: &[Server], limits: Limits) -> Option<Plan> {
         self.kept = Kept::Known(Some(text.to_owned()));
         match Plan::of_journal(text, servers, limits) {
-            Ok(plan) => {
+            Ok(mut plan) => {
+                plan.deposed.clone_from(&self.replaced);
                 let Some(third) = plan.is_overtaken(servers) else { return Some(plan) };
                 error!(
                     primary = &*third.name,
