@@ -143,6 +143,29 @@ pub(crate) fn a_move_that_fails_is_undone(scene: &Scene) {
     operator.query("SET cluster.failover.catch_up_ms = 10000").unwrap();
 }
 
+/// The server waits longer for a lock than the proxy does for the step. What waits there would close the primary after the move was undone.
+pub(crate) fn what_ran_out_of_time_is_not_done_late(scene: &Scene) {
+    let mut operator = scene.operator();
+    operator.query("SET cluster.failover.step_timeout_ms = 500").unwrap();
+    operator.query("SET cluster.failover.transaction_wait_ms = 0").unwrap();
+    // To enable events again would wait behind what has run out of time.
+    let (primary, user) = (scene.server("primary"), &scene.stage.cluster.app_user);
+    let event = |word: &str| format!("ALTER DEFINER = {user}@'%' EVENT app.runs {word}");
+    primary.query(&event("DISABLE")).unwrap();
+    let mut holder = scene.client_of("primary");
+    holder.query("LOCK TABLES app.kept WRITE").unwrap();
+    let refused = scene.refused("SWITCHOVER TO replica1");
+    assert!(refused.message.contains("primary is the primary as before"), "{refused}");
+    let running = primary.query("SHOW PROCESSLIST").unwrap();
+    holder.query("UNLOCK TABLES").unwrap();
+    assert!(refused.message.contains("set read-only"), "{refused}");
+    assert!(!running.contains("SET GLOBAL"), "{running}");
+    scene.assert_primary("primary");
+    primary.query(&event("ENABLE")).unwrap();
+    operator.query("SET cluster.failover.transaction_wait_ms = 5000").unwrap();
+    operator.query("SET cluster.failover.step_timeout_ms = 10000").unwrap();
+}
+
 /// MySQL ends a session whose account has `SYSTEM_USER` only for one that has it, too. Without a transaction it stays; one with a transaction
 /// might commit it, and the move is undone.
 pub(crate) fn administrators_sessions_stay(scene: &Scene) {

@@ -118,7 +118,7 @@ pub struct Plan {
     pub is_begun: bool,
     /// Since when sessions of this proxy are held.
     pub held: Option<Instant>,
-    /// Where the connections of earlier actors are ended.
+    /// Where the connections of earlier actors, and those of own steps that have failed, are ended.
     pub taken_over: Vec<BackendId>,
     /// Where clients' sessions are ended, since it was closed.
     pub cleared: Vec<BackendId>,

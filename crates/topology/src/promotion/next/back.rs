@@ -109,6 +109,7 @@ mod tests {
         cannot.failed(&disable, "no right", now);
         cannot.failed(&disable, "no right", now + cannot.limits.others);
         assert_eq!(cannot.left_out[0], (BackendId(0), "disable events: no right".into()));
+        cannot.done(&Step::EndPredecessor(BackendId(0)), now);
         cannot.done(&Step::EndSessions(BackendId(0)), now);
         assert_eq!(next(&mut cannot, &servers, now), Next::Done);
     }
