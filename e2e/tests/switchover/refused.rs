@@ -143,6 +143,24 @@ pub(crate) fn a_move_that_fails_is_undone(scene: &Scene) {
     operator.query("SET cluster.failover.catch_up_ms = 10000").unwrap();
 }
 
+/// MariaDB, without the table that has them: to take them for none would have all of them disabled on the new primary.
+pub(crate) fn a_primary_that_does_not_tell_its_events_keeps_its_role(scene: &Scene) {
+    if scene.flavor != Flavor::MariaDb {
+        return;
+    }
+    let primary = scene.server("primary");
+    let rename =
+        |from: &str, to: &str| format!("SET sql_log_bin = 0; RENAME TABLE mysql.{from} TO mysql.{to}");
+    primary.query(&rename("event", "event_away")).unwrap();
+    let refused = scene.refused("SWITCHOVER TO replica1");
+    primary.query(&rename("event_away", "event")).unwrap();
+    let expected = "nothing was changed; events primary: it does not tell which events run there";
+    assert!(refused.message.contains(expected), "{refused}");
+    scene.assert_primary("primary");
+    let found = primary.query("SELECT status FROM information_schema.EVENTS WHERE event_name = 'runs'");
+    assert_eq!(found.unwrap().trim(), "ENABLED");
+}
+
 /// The server waits longer for a lock than the proxy does for the step. What waits there would close the primary after the move was undone.
 pub(crate) fn what_ran_out_of_time_is_not_done_late(scene: &Scene) {
     let mut operator = scene.operator();
