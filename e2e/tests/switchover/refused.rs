@@ -1,12 +1,13 @@
 //! What cannot be done, and what is undone: the servers are as before, and the error says why.
 
 use std::process::Command;
+use std::thread;
 
-use delphinus_e2e::FAILOVER_PASSWORD;
+use delphinus_e2e::{FAILOVER_PASSWORD, until};
 use delphinus_sandbox::Flavor;
 
 use super::load::Load;
-use super::support::Scene;
+use super::support::{LIMIT, Scene};
 
 pub(crate) fn moves_that_cannot_be_made_change_nothing(scene: &Scene) {
     let is_mariadb = scene.flavor == Flavor::MariaDb;
@@ -159,6 +160,27 @@ pub(crate) fn a_primary_that_does_not_tell_its_events_keeps_its_role(scene: &Sce
     scene.assert_primary("primary");
     let found = primary.query("SELECT status FROM information_schema.EVENTS WHERE event_name = 'runs'");
     assert_eq!(found.unwrap().trim(), "ENABLED");
+}
+
+/// Without it the proxy would have no primary after the move.
+pub(crate) fn a_candidate_that_is_removed_is_not_promoted(scene: &Scene) {
+    let mut client = scene.stage.address.connect().unwrap();
+    client.query("BEGIN").unwrap();
+    client.query("INSERT INTO app.kept VALUES (-13)").unwrap();
+    let mut moves = scene.operator();
+    let asked = thread::spawn(move || moves.error("SWITCHOVER TO replica1"));
+    let waits = "SELECT step FROM switchovers WHERE state = 'running' AND step = 'hold new transactions'";
+    until(LIMIT, "the move to wait for the transaction", || Ok(!scene.rows(waits).is_empty())).unwrap();
+    scene.rows("REMOVE BACKEND replica1");
+    let refused = asked.join().unwrap().unwrap();
+    let server = scene.server("replica1");
+    scene.rows(&format!("ADD BACKEND replica1 address = '{}:{}'", server.host, server.port));
+    let expected = "replica1 is no backend any more; primary is the primary as before";
+    assert!(refused.message.contains(expected), "{refused}");
+    client.query("ROLLBACK").unwrap();
+    scene.assert_primary("primary");
+    let is_up = || Ok(scene.operators.backend(&scene.stage.address, "replica1")?.state == "up");
+    until(LIMIT, "replica1 to be up again", is_up).unwrap();
 }
 
 /// The server waits longer for a lock than the proxy does for the step. What waits there would close the primary after the move was undone.
