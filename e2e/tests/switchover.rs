@@ -91,6 +91,9 @@ fn whole(flavor: Flavor) {
     refused::a_primary_that_only_the_monitor_reaches_is_not_lost(&scene);
     refused::what_has_transactions_of_its_own_is_refused(&scene);
     refused::a_move_that_fails_is_undone(&scene);
+    refused::a_primary_that_does_not_tell_its_events_keeps_its_role(&scene);
+    refused::a_candidate_that_is_removed_is_not_promoted(&scene);
+    refused::what_ran_out_of_time_is_not_done_late(&scene);
     refused::a_transaction_has_a_bound(&scene);
     refused::administrators_sessions_stay(&scene);
     relayed::a_relay_alone_acknowledges(&mut scene);

@@ -154,6 +154,8 @@ pub const ER_STMT_HAS_NO_OPEN_CURSOR: u16 = 1421;
 pub const ER_MAX_PREPARED_STMT_COUNT_REACHED: u16 = 1461;
 /// There is no such plugin.
 pub const ER_PLUGIN_IS_NOT_LOADED: u16 = 1524;
+/// The server was started without its scheduler of events: none runs, and MariaDB shows none.
+pub const ER_EVENTS_DB_ERROR: u16 = 1577;
 /// A wrong number of arguments for a built-in function.
 pub const ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT: u16 = 1582;
 /// XA: the branch has timed out and was rolled back.

@@ -26,7 +26,7 @@ const SERVES: &str = "serves";
 /// When it is killed: as soon as its log says this, or that the move is at its end. Each failover has another moment.
 const MOMENTS: [&str; 9] = [
     "a move begins",
-    "step=\"end connections of an earlier actor\"",
+    "step=\"end earlier connections\"",
     "step=\"give up the primary\"",
     "step=\"stop receiving\"",
     "step=\"stop following\"",

@@ -1,6 +1,7 @@
 //! What cannot be done, and what is undone: the servers are as before, and the error says why.
 
 use std::process::Command;
+use std::thread;
 
 use delphinus_e2e::{FAILOVER_PASSWORD, until};
 use delphinus_sandbox::Flavor;
@@ -163,6 +164,68 @@ pub(crate) fn a_move_that_fails_is_undone(scene: &Scene) {
     scene.assert_primary("primary");
     scene.assert_has(&acknowledged, None);
     operator.query("SET cluster.failover.catch_up_ms = 10000").unwrap();
+}
+
+/// MariaDB, without the table that has them: to take them for none would have all of them disabled on the new primary.
+pub(crate) fn a_primary_that_does_not_tell_its_events_keeps_its_role(scene: &Scene) {
+    if scene.flavor != Flavor::MariaDb {
+        return;
+    }
+    let primary = scene.server("primary");
+    let rename =
+        |from: &str, to: &str| format!("SET sql_log_bin = 0; RENAME TABLE mysql.{from} TO mysql.{to}");
+    primary.query(&rename("event", "event_away")).unwrap();
+    let refused = scene.refused("SWITCHOVER TO replica1");
+    primary.query(&rename("event_away", "event")).unwrap();
+    let expected = "nothing was changed; events primary: it does not tell which events run there";
+    assert!(refused.message.contains(expected), "{refused}");
+    scene.assert_primary("primary");
+    let found = primary.query("SELECT status FROM information_schema.EVENTS WHERE event_name = 'runs'");
+    assert_eq!(found.unwrap().trim(), "ENABLED");
+}
+
+/// Without it the proxy would have no primary after the move.
+pub(crate) fn a_candidate_that_is_removed_is_not_promoted(scene: &Scene) {
+    let mut client = scene.stage.address.connect().unwrap();
+    client.query("BEGIN").unwrap();
+    client.query("INSERT INTO app.kept VALUES (-13)").unwrap();
+    let mut moves = scene.operator();
+    let asked = thread::spawn(move || moves.error("SWITCHOVER TO replica1"));
+    let waits = "SELECT step FROM switchovers WHERE state = 'running' AND step = 'hold new transactions'";
+    until(LIMIT, "the move to wait for the transaction", || Ok(!scene.rows(waits).is_empty())).unwrap();
+    scene.rows("REMOVE BACKEND replica1");
+    let refused = asked.join().unwrap().unwrap();
+    let server = scene.server("replica1");
+    scene.rows(&format!("ADD BACKEND replica1 address = '{}:{}'", server.host, server.port));
+    let expected = "replica1 is no backend any more; primary is the primary as before";
+    assert!(refused.message.contains(expected), "{refused}");
+    client.query("ROLLBACK").unwrap();
+    scene.assert_primary("primary");
+    let is_up = || Ok(scene.operators.backend(&scene.stage.address, "replica1")?.state == "up");
+    until(LIMIT, "replica1 to be up again", is_up).unwrap();
+}
+
+/// The server waits longer for a lock than the proxy does for the step. What waits there would close the primary after the move was undone.
+pub(crate) fn what_ran_out_of_time_is_not_done_late(scene: &Scene) {
+    let mut operator = scene.operator();
+    operator.query("SET cluster.failover.step_timeout_ms = 500").unwrap();
+    operator.query("SET cluster.failover.transaction_wait_ms = 0").unwrap();
+    // To enable events again would wait behind what has run out of time.
+    let (primary, user) = (scene.server("primary"), &scene.stage.cluster.app_user);
+    let event = |word: &str| format!("ALTER DEFINER = {user}@'%' EVENT app.runs {word}");
+    primary.query(&event("DISABLE")).unwrap();
+    let mut holder = scene.client_of("primary");
+    holder.query("LOCK TABLES app.kept WRITE").unwrap();
+    let refused = scene.refused("SWITCHOVER TO replica1");
+    assert!(refused.message.contains("primary is the primary as before"), "{refused}");
+    let running = primary.query("SHOW PROCESSLIST").unwrap();
+    holder.query("UNLOCK TABLES").unwrap();
+    assert!(refused.message.contains("set read-only"), "{refused}");
+    assert!(!running.contains("SET GLOBAL"), "{running}");
+    scene.assert_primary("primary");
+    primary.query(&event("ENABLE")).unwrap();
+    operator.query("SET cluster.failover.transaction_wait_ms = 5000").unwrap();
+    operator.query("SET cluster.failover.step_timeout_ms = 10000").unwrap();
 }
 
 /// MySQL ends a session whose account has `SYSTEM_USER` only for one that has it, too. Without a transaction it stays; one with a transaction

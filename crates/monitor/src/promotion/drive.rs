@@ -358,6 +358,7 @@ impl Driver {
             plan.deposed.clone_from(&self.replaced);
             plan.open_transactions = self.still_open(plan).await;
             plan.seen_primary = self.reader.load().primary().map(|primary| primary.id);
+            self.undo_if_removed(plan, &servers);
             let follows = next(plan, &servers, rt::now());
             self.tell_what_was_left_out(plan, &servers, (&mut left_out, began));
             if let Some(told) = self.story.borrow_mut().last() {

@@ -117,9 +117,11 @@ impl Hand {
         let account = (self.account.user.clone(), self.account.password.clone());
         let mut connection = Connection::log_in_as(stream, (&spec.place, spot.host()), account).await?;
         let product = look::product(&mut connection).await?;
-        // What servers may have set otherwise: an open transaction would keep its snapshot, and locks are not waited for.
-        query::execute(&mut connection, "SET SESSION autocommit = 1, lock_wait_timeout = 1, sql_mode = ''")
-            .await?;
+        // What servers may have set otherwise: an open transaction would keep its snapshot, locks are not waited for, and a statement has
+        // the time that its step has.
+        let own_time = if product.is_mariadb() { "max_statement_time" } else { "max_execution_time" };
+        let sql = format!("SET SESSION autocommit = 1, lock_wait_timeout = 1, {own_time} = 0, sql_mode = ''");
+        query::execute(&mut connection, &sql).await?;
         Ok(Open { connection, product })
     }
 

@@ -76,7 +76,7 @@ pub(super) async fn look(open: &mut Open) -> Result<(Standing, Reported), ProbeE
     let (own, received): (Vec<_>, Vec<_>) = sources.rows().filter_map(source).unzip();
     let semi_status = semi_status?;
     let semi_sync = semi_sync(&semi_variables?, &semi_status);
-    let events = events.map(|rows| events_of(&rows)).unwrap_or_default();
+    let events = told_events(events)?;
     let is_group = product.flavor == Flavor::MySql && text(row, 9) == "ON";
     let group = if is_group { group::read(connection).await?.0 } else { None };
     let mut standing = standing(row, product)?;
@@ -86,7 +86,11 @@ pub(super) async fn look(open: &mut Open) -> Result<(Standing, Reported), ProbeE
     standing.received = Arc::new(all);
     (standing.sources, standing.semi_sync, standing.events, standing.group) = (own, semi_sync, events, group);
     let numbers = |rows: Vec<Row>| rows.iter().filter_map(|row| text(row, 0).parse().ok()).collect();
-    standing.followers = followers.ok().map(numbers);
+    standing.followers = match followers {
+        Ok(rows) => Some(numbers(rows)),
+        Err(ProbeError::Answer(_)) => None,
+        Err(error) => return Err(error),
+    };
     let host = text(row, 10);
     let reported = text(row, 11).parse().ok().filter(|_| !host.is_empty());
     Ok((standing, reported.map(|port| (host.into(), port))))
@@ -111,9 +115,29 @@ fn variables(product: Product) -> &'static str {
      COALESCE(@@global.report_host, ''), @@global.report_port"
 }
 
-/// Without the right to see them there are none as far as anybody knows; `SWITCHOVER CHECK` says that it is missing.
 const EVENTS: &str = "SELECT STATUS, EVENT_SCHEMA, EVENT_NAME FROM information_schema.EVENTS WHERE STATUS <> 'DISABLED' \
      ORDER BY 2, 3 LIMIT 10000";
+
+/// The server's answers where a right is missing, or no event can run (MariaDB with `event_scheduler = DISABLED`).
+const NONE_SEEN: [u16; 6] = [
+    error_code::ER_EVENTS_DB_ERROR,
+    error_code::ER_DBACCESS_DENIED_ERROR,
+    error_code::ER_ACCESS_DENIED_ERROR,
+    error_code::ER_TABLEACCESS_DENIED_ERROR,
+    error_code::ER_COLUMNACCESS_DENIED_ERROR,
+    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
+];
+
+/// Without the right to see them there are none as far as anybody knows; `SWITCHOVER CHECK` says that it is missing. After any other error
+/// it is not known: to take them for none would have all of them disabled on the next primary.
+fn told_events(said: Result<Vec<Row>, ProbeError>) -> Result<Result<Events, Arc<str>>, ProbeError> {
+    match said {
+        Ok(rows) => Ok(Ok(events_of(&rows))),
+        Err(ProbeError::Answer(error)) if NONE_SEEN.contains(&error.code) => Ok(Ok(Events::default())),
+        Err(error @ ProbeError::Answer(_)) => Ok(Err(error.to_string().into())),
+        Err(error) => Err(error),
+    }
+}
 
 /// Those that run, and those that sleep.
 fn events_of(rows: &[Row]) -> Events {
@@ -157,7 +181,7 @@ fn standing(row: &Row, product: Product) -> Result<Standing, ProbeError> {
         semi_sync: SemiSync::default(),
         logs: is_on(7),
         logs_applied: is_on(8),
-        events: Events::default(),
+        events: Ok(Events::default()),
         group: None,
         followers: None,
         missing_rights: Arc::default(),
@@ -380,12 +404,28 @@ fn start(all: &[StartsReadOnly]) -> StartsReadOnly {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use delphinus_wire::response::ErrPacket;
+
     use super::*;
 
     /// One that says little.
     pub(in super::super) fn standing(flavor: Flavor) -> Standing {
         let row: Row = vec![None; 12];
         super::standing(&row, Product { flavor, version: 100_000 }).unwrap()
+    }
+
+    #[test]
+    fn an_answer_that_is_an_error_is_not_one_without_events() {
+        let error = |code| ProbeError::Answer(ErrPacket::in_place_of_answer(code, "no"));
+        let row = ["ENABLED", "app", "purge"].map(|field| Some(field.as_bytes().to_vec())).to_vec();
+        let told = told_events(Ok(vec![row])).unwrap().unwrap();
+        assert_eq!((told.enabled.len(), told.asleep.len()), (1, 0));
+        for code in [error_code::ER_TABLEACCESS_DENIED_ERROR, error_code::ER_EVENTS_DB_ERROR] {
+            assert_eq!(told_events(Err(error(code))).unwrap(), Ok(Events::default()));
+        }
+        let late = told_events(Err(error(error_code::ER_QUERY_TIMEOUT))).unwrap().unwrap_err();
+        assert!(late.contains("3024"), "{late}");
+        assert!(told_events(Err(ProbeError::Nonsense("the connection broke"))).is_err());
     }
 
     #[test]

@@ -108,6 +108,11 @@ pub fn checks(
         }
         events(&mut looks, from, primary);
     }
+    if let Some(Err(why)) = from.standing().map(|primary| &primary.events) {
+        let what = format!("it does not tell which events run there: {why}");
+        let advice = "SELECT STATUS FROM information_schema.EVENTS has to work there for the account of [cluster.failover]";
+        looks.add("events", Some(from.id), Err(fail(what, advice)));
+    }
     looks.0
 }
 
@@ -342,15 +347,13 @@ fn relay_of(relay: &Relay, primary: &Server) -> Result<String, Bad> {
 }
 
 fn events(looks: &mut Looks, from: &Server, primary: &Standing) {
-    let count = primary.events.enabled.len();
-    looks.add(
-        "events",
-        Some(from.id),
-        Ok(match count {
+    if let Ok(events) = &primary.events {
+        let text = match events.enabled.len() {
             0 => "none runs".to_owned(),
             count => format!("{count} are disabled here and enabled on the new primary"),
-        }),
-    );
+        };
+        looks.add("events", Some(from.id), Ok(text));
+    }
     if primary.guard == Guard::Closed {
         looks.add("primary", Some(from.id), Err(fail("it takes no writes", "see SHOW BACKENDS")));
     }
@@ -386,6 +389,17 @@ mod tests {
         change(&mut servers[1], "one", "db0");
         assert_eq!(found(&servers, "channels").len(), 1);
         assert_eq!(found(&servers, "candidate")[0].0, Verdict::Fail);
+    }
+
+    #[test]
+    fn a_primary_that_does_not_tell_its_events_keeps_its_role() {
+        let mut servers: Vec<_> = (0..2).map(|id| server(id, 5, 5)).collect();
+        assert!(found(&servers, "events").is_empty());
+        servers[1].seen.as_mut().unwrap().events = Err("error 3024".into());
+        assert!(found(&servers, "events").is_empty());
+        servers[0].seen.as_mut().unwrap().events = Err("error 3024".into());
+        let (verdict, text) = found(&servers, "events").remove(0);
+        assert!(verdict == Verdict::Fail && text.contains("error 3024"), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | part | does |
 //! |---|---|
-//! | [`take_over`] | earlier actors' connections end before anything else is done |
+//! | [`take_over`] | connections of earlier actors, and of steps that have failed, end before anything else is done |
 //! | `give_up` | the old primary lets its transactions end, and closes |
 //! | `lose` | of a lost primary nothing more is taken, and a candidate is chosen |
 //! | `relays` | relays that acknowledge are cut off, drained, and turned to the new primary |
@@ -84,11 +84,11 @@ pub fn next(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
 }
 
 fn decide(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
-    if let Some(why) = &plan.stuck {
-        return Next::Stuck(why.to_string());
-    }
     if let Some(steps) = take_over(plan, servers) {
         return Next::Do(steps);
+    }
+    if let Some(why) = &plan.stuck {
+        return Next::Stuck(why.to_string());
     }
     if plan.is_group {
         return elect::elect(plan, servers, now);
@@ -114,7 +114,7 @@ fn decide(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
     first.unwrap_or_else(|| promote::promote(plan, servers, now))
 }
 
-/// Statements of an actor that hangs may still be on their way.
+/// Statements of an actor that hangs, and those of this one that ran out of time, may still be on their way.
 fn take_over(plan: &Plan, servers: &[Server]) -> Option<Vec<Step>> {
     let is_new = |server: &&Server| server.seen.is_ok() && !plan.taken_over.contains(&server.id);
     let steps: Vec<_> = servers.iter().filter(is_new).map(|server| Step::EndPredecessor(server.id)).collect();

@@ -30,6 +30,10 @@ impl Plan {
 
     /// It was not done, or nobody knows.
     pub fn failed(&mut self, step: &Step, why: &str, now: Instant) {
+        if let Some(on) = step.on().filter(|_| !step.is_own()) {
+            // What ran out of time may be carried out late. It ends before anything else is decided, also before the move counts as undone.
+            self.taken_over.retain(|id| *id != on);
+        }
         let known = self.failures.iter().find(|(failed, _)| failed == step).map(|(_, since)| *since);
         let since = known.unwrap_or_else(|| {
             self.failures.push((step.clone(), now));
@@ -129,6 +133,46 @@ mod tests {
         assert_eq!(plan.owes(), Some(Step::Release(BackendId(0))));
         plan.done(&Step::Release(BackendId(0)), now);
         assert_eq!(plan.owes(), None);
+    }
+
+    #[test]
+    fn what_ran_out_of_time_ends_before_the_move_counts_as_undone() {
+        let (now, limits) = (Instant::now(), Limits::default());
+        let [old, new] = [BackendId(0), BackendId(1)];
+        let servers: Vec<_> = (0..2).map(|id| candidate::tests::server(id, 5, 5)).collect();
+        let mut plan = Plan::new(Move::Switchover, old, Wanted::default(), limits);
+        (plan.to, plan.held, plan.seen_primary) = (Some(new), Some(now), Some(old));
+        plan.taken_over = vec![old, new];
+        let (close, end) = (Step::Close(old), Step::EndPredecessor(old));
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![close.clone()]));
+        plan.failed(&close, "no answer", now);
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![end.clone()]));
+        plan.done(&end, now);
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![close.clone()]));
+        plan.failed(&close, "no answer", now + limits.others);
+        assert!(plan.undoing.is_some());
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![end.clone()]), "it closes the server late");
+        plan.done(&end, now);
+        let release = Step::Release(old);
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![release.clone()]));
+        plan.failed(&release, "a worker is busy", now);
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![release]), "no server was told anything");
+    }
+
+    #[test]
+    fn what_ran_out_of_time_ends_also_where_nothing_more_can_be_done() {
+        let (now, limits) = (Instant::now(), Limits::default());
+        let servers: Vec<_> = (0..2).map(|id| candidate::tests::server(id, 5, 5)).collect();
+        let mut plan = Plan::new(Move::Switchover, BackendId(0), Wanted::default(), limits);
+        (plan.to, plan.is_opening) = (Some(BackendId(1)), true);
+        plan.taken_over = vec![BackendId(0), BackendId(1)];
+        for late in [now, now + limits.others] {
+            plan.failed(&Step::Open(BackendId(1)), "no answer", late);
+        }
+        let end = Step::EndPredecessor(BackendId(1));
+        assert_eq!(next(&mut plan, &servers, now), Next::Do(vec![end.clone()]));
+        plan.done(&end, now);
+        assert!(matches!(next(&mut plan, &servers, now), Next::Stuck(_)));
     }
 
     #[test]

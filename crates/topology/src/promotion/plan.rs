@@ -118,7 +118,7 @@ pub struct Plan {
     pub is_begun: bool,
     /// Since when sessions of this proxy are held.
     pub held: Option<Instant>,
-    /// Where the connections of earlier actors are ended.
+    /// Where the connections of earlier actors, and those of own steps that have failed, are ended.
     pub taken_over: Vec<BackendId>,
     /// Where clients' sessions are ended, since it was closed.
     pub cleared: Vec<BackendId>,
@@ -295,22 +295,27 @@ impl Plan {
 
     /// Which events run on the new primary, and whether that has to be told to it.
     pub(super) fn enable_events(&self, aim: &Server) -> Option<Step> {
-        let own = &aim.standing()?.events;
+        let own = aim.standing()?.events.as_ref().ok();
         // On whoever gave the role up those sleep that ran there, and those that slept before.
         let is_old = aim.id == self.from;
-        let any = self.events.clone().or_else(|| (is_old && self.is_begun).then(|| own.asleep.clone()));
-        let events = any?;
-        let mut asleep = own.asleep.iter();
-        let is_any = if is_old { asleep.any(|name| events.contains(name)) } else { asleep.len() > 0 };
+        let slept = || own.filter(|_| is_old && self.is_begun).map(|own| own.asleep.clone());
+        let events = self.events.clone().or_else(slept)?;
+        let is_any = match own {
+            Some(own) if is_old => own.asleep.iter().any(|name| events.contains(name)),
+            Some(own) => !own.asleep.is_empty(),
+            // It does not tell which ones sleep there.
+            None => !is_old || !events.is_empty(),
+        };
         let is_due = !self.has_events && is_any;
         is_due.then_some(Step::EnableEvents { on: aim.id, events })
     }
 
     /// Keeps which events ran on the old primary: those that run there, or, where an earlier actor has begun, those that sleep since then.
     pub(super) fn note_events(&mut self, from: &Server) {
-        if let (None, Some(own)) = (&self.events, from.standing()) {
-            let is_broken_off = self.is_begun && own.events.enabled.is_empty();
-            let ran = if is_broken_off { &own.events.asleep } else { &own.events.enabled };
+        let own = from.standing().and_then(|own| own.events.as_ref().ok());
+        if let (None, Some(own)) = (&self.events, own) {
+            let is_broken_off = self.is_begun && own.enabled.is_empty();
+            let ran = if is_broken_off { &own.asleep } else { &own.enabled };
             self.events = Some(ran.clone());
         }
     }

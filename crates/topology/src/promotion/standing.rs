@@ -84,8 +84,8 @@ pub struct Standing {
     pub logs: bool,
     /// What it applies gets into its log.
     pub logs_applied: bool,
-    /// Its events.
-    pub events: Events,
+    /// Its events, or why it does not tell them.
+    pub events: Result<Events, Arc<str>>,
     /// Its group, if it is in one.
     pub group: Option<Arc<GroupView>>,
     /// The `server_id` of those that replicate from it; `None`: it does not tell.

@@ -9,7 +9,7 @@ use crate::promotion::standing::AsSource;
 /// One act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Ends the connections of the account that whoever acted before has left on a server.
+    /// Ends the connections of the account that whoever acted before, or a step that has failed, has left on a server.
     EndPredecessor(BackendId),
     /// New transactions of this proxy's sessions wait.
     Hold(BackendId),
@@ -108,10 +108,15 @@ impl Step {
         }
     }
 
+    /// True if it is about the proxy's own sessions alone: no server is told anything.
+    pub fn is_own(&self) -> bool {
+        matches!(self, Self::Hold(_) | Self::GiveUp(_) | Self::Release(_))
+    }
+
     /// What it is called in the time line.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::EndPredecessor(_) => "end connections of an earlier actor",
+            Self::EndPredecessor(_) => "end earlier connections",
             Self::Hold(_) => "hold new transactions",
             Self::GiveUp(_) => "give up the primary",
             Self::Release(_) => "release held transactions",

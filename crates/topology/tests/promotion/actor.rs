@@ -24,7 +24,12 @@ struct Sent {
     is_mute: bool,
     /// By the plan another server has the role of the one that it goes to.
     is_replaced: bool,
+    /// It ran out of time: nobody waits for its answer, and it is carried out late.
+    is_abandoned: bool,
 }
+
+/// How late, at most, in steps of the world. A server that is not reached meanwhile counts as lost only after a longer time.
+const LATEST: usize = 40;
 
 fn admission() -> Admission {
     Admission::new(Duration::from_millis(100), Duration::from_secs(1))
@@ -136,7 +141,7 @@ impl Actor {
             self.die(world);
             return;
         }
-        if self.sent.iter().any(|sent| sent.actor == self.number) {
+        if self.sent.iter().any(|sent| sent.actor == self.number && !sent.is_abandoned) {
             return;
         }
         // With nothing to do it looks now and then.
@@ -183,7 +188,8 @@ impl Actor {
                     let (at, is_mute) = (world.now + 20 * world.rng.below(4) as u64, world.rng.percent(4));
                     let is_replaced = step.on().is_some_and(|on| plan.is_replaced(on));
                     let is_mute = is_mute && !world.is_calm;
-                    self.sent.push(Sent { step, at, actor: self.number, is_mute, is_replaced });
+                    let actor = self.number;
+                    self.sent.push(Sent { step, at, actor, is_mute, is_replaced, is_abandoned: false });
                 }
             }
             Next::Wait(_) => {}
@@ -232,7 +238,7 @@ impl Actor {
     /// What it has sent may arrive long after it has died.
     fn die(&mut self, world: &mut World) {
         world.tell(|| format!("actor {} dies", self.number));
-        for sent in &mut self.sent {
+        for sent in self.sent.iter_mut().filter(|sent| !sent.is_abandoned) {
             sent.at += 20 * world.rng.below(60) as u64;
         }
         self.rests_until = world.now + 20 * world.rng.below(50) as u64;
@@ -269,34 +275,43 @@ impl Actor {
         self.sent.retain(|sent| sent.at > world.now);
         for sent in due {
             let on = sent.step.on().map_or(usize::MAX, |on| usize::from(on.0));
-            let is_own = matches!(sent.step, Step::Hold(_) | Step::GiveUp(_) | Step::Release(_));
+            let is_own = sent.step.is_own();
             // What the proxies do themselves dies with them.
             if is_own && sent.actor != self.number {
+                continue;
+            }
+            let is_waited_for = sent.actor == self.number && !sent.is_abandoned;
+            if is_waited_for && self.runs_out_of_time(world, &sent) {
                 continue;
             }
             let is_there = match sent.step.at_relay() {
                 Some(relay) => world.relays[usize::from(relay.0)].is_reached,
                 None => world.servers[on].is_reached,
             };
-            let is_reached = is_there || is_own || sent.actor != self.number;
+            let is_reached = is_there || is_own || !is_waited_for;
             if let Step::EndPredecessor(_) = &sent.step
                 && is_reached
                 && world.servers[on].is_up
                 && world.fault != Some(Fault::PredecessorsStay)
             {
                 let own = self.number;
-                self.sent.retain(|other| other.step.on() != sent.step.on() || other.actor == own);
+                let stays = |other: &Sent| other.actor == own && !other.is_abandoned;
+                self.sent.retain(|other| other.step.on() != sent.step.on() || stays(other));
             }
             let is_refused = !world.is_calm && world.rng.percent(3);
             let is_done = is_reached && !is_refused && world.perform(&sent.step, sent.is_replaced);
             world.tell(|| format!("actor {}: {:?} done {is_done}", sent.actor, sent.step));
-            if sent.actor != self.number {
+            if !is_waited_for {
                 let on = sent.step.on();
                 let is_ended =
                     on.zip(self.plan.as_ref()).is_some_and(|(on, plan)| plan.taken_over.contains(&on));
                 if is_done && is_ended {
-                    let what =
-                        format!("a statement of an earlier actor was carried out late: {:?}", sent.step);
+                    let whose = if sent.actor == self.number {
+                        "that ran out of time"
+                    } else {
+                        "of an earlier actor"
+                    };
+                    let what = format!("a statement {whose} was carried out late: {:?}", sent.step);
                     world.wrong.get_or_insert(what);
                 }
                 continue;
@@ -309,6 +324,30 @@ impl Actor {
                 plan.failed(&sent.step, "no", now);
             }
         }
+    }
+
+    /// The answer to a statement does not come in time, and the step counts as failed. The statement stays on its server, and is carried
+    /// out later.
+    fn runs_out_of_time(&mut self, world: &mut World, sent: &Sent) -> bool {
+        let may_hang = sent.step.on().is_some() && !sent.step.is_own() && !world.is_calm;
+        // Ending connections changes nothing on a server.
+        if !may_hang || !world.statements_hang || matches!(sent.step, Step::EndPredecessor(_)) {
+            return false;
+        }
+        if !world.rng.percent(4) {
+            return false;
+        }
+        let at = world.now + 20 * world.rng.below(LATEST) as u64;
+        world.tell(|| format!("actor {}: {:?} runs out of time", sent.actor, sent.step));
+        let now = self.now(world);
+        if let Some(plan) = &mut self.plan {
+            plan.failed(&sent.step, "no answer in time", now);
+            if world.fault == Some(Fault::OwnStatementsStay) {
+                plan.taken_over.extend(sent.step.on());
+            }
+        }
+        self.sent.push(Sent { at, is_abandoned: true, ..sent.clone() });
+        true
     }
 
     fn wanted(world: &World) -> Wanted {

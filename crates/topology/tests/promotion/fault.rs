@@ -12,6 +12,8 @@ pub(crate) enum Fault {
     SessionsStay,
     /// Statements of an earlier actor come late.
     PredecessorsStay,
+    /// An actor forgets its own statements that ran out of time.
+    OwnStatementsStay,
     /// An actor takes a move back after the new primary was told to take writes.
     OpeningIsForgotten,
     /// A primary that starts again takes writes.
@@ -30,6 +32,7 @@ impl Fault {
         Self::LossIsNoMatter,
         Self::SessionsStay,
         Self::PredecessorsStay,
+        Self::OwnStatementsStay,
         Self::OpeningIsForgotten,
         Self::StartsOpen,
         Self::AnswersPass,
@@ -54,6 +57,7 @@ impl Fault {
             | Self::NothingIsDrained => &["were lost", "two writers"],
             Self::SessionsStay => &["two writers", "were lost"],
             Self::PredecessorsStay => &["an earlier actor"],
+            Self::OwnStatementsStay => &["that ran out of time"],
             Self::OpeningIsForgotten | Self::StartsOpen => {
                 &["two writers", "were lost", "servers take writes"]
             }

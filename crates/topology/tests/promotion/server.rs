@@ -118,7 +118,7 @@ impl Server {
             },
             logs: true,
             logs_applied: true,
-            events: Events::default(),
+            events: Ok(Events::default()),
             group: None,
             followers: None,
             missing_rights: Arc::default(),

@@ -49,6 +49,8 @@ pub(crate) struct World {
     /// A commit that waits for an acknowledgement keeps its server from being closed, and KILL ends its client alone (`MySQL`). Else the
     /// session ends, and the commit with it (`MariaDB`).
     commits_hold: bool,
+    /// Some statements of an actor that lives run out of time, and are carried out late.
+    pub(crate) statements_hang: bool,
     /// One history alone is told step by step.
     is_told: bool,
 }
@@ -121,6 +123,7 @@ impl World {
             proceeds: false,
             has_direct_clients: style != Style::Async && timeout > Duration::from_secs(30),
             commits_hold: seed.is_multiple_of(2),
+            statements_hang: (seed / 2).is_multiple_of(2),
             is_told: std::env::var("DELPHINUS_SIM_SEED").is_ok()
                 && std::env::var("DELPHINUS_SIM_HISTORIES").is_err(),
         }

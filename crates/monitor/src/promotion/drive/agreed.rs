@@ -106,8 +106,22 @@ impl Driver {
             return true;
         };
         let lost = is_lost(plan, servers).then_some(plan.from).and_then(|id| self.name(id));
-        let Some(name) = self.name(opened) else { return true };
+        // To open one that is no backend any more would leave the proxy without a primary.
+        let Some(name) = self.name(opened).filter(|_| self.is_backend(opened)) else { return false };
         self.agree(self.agreed.known.promoted(&name, lost.as_deref())).await
+    }
+
+    /// Takes a move back whose candidate was removed from the configuration meanwhile, unless it may take writes by now. One whose old
+    /// primary was removed goes on: that one is to have no role.
+    pub(super) fn undo_if_removed(&self, plan: &mut Plan, servers: &[Server]) {
+        let Some(to) = plan.to.filter(|to| *to != plan.from && !self.is_backend(*to)) else { return };
+        let server = servers.iter().find(|server| server.id == to);
+        let name = server.map_or("the candidate", |server| &*server.name);
+        plan.undo(format!("{name} is no backend any more"));
+    }
+
+    fn is_backend(&self, id: BackendId) -> bool {
+        self.reader.load().backend(id).is_some_and(|one| one.origin.is_present())
     }
 
     /// A failover is done: no proxy does the next one by itself for a while, unless an operator has wanted this one.

@@ -51,7 +51,7 @@ impl Driver {
             let mut plan = Plan::reopening(to, set.limits);
             // A proxy that was killed may have disabled them, and nobody knows which ones.
             let own = find(&servers, to)?.standing();
-            plan.events = own.map(|own| own.events.asleep.clone());
+            plan.events = own.and_then(|own| Some(own.events.as_ref().ok()?.asleep.clone()));
             return self.drive(plan, &servers, (set, by)).await;
         };
         let primary = find(&servers, from)?;
@@ -231,7 +231,10 @@ impl Driver {
             return None;
         }
         if let Some(standing) = server.standing().filter(|_| server.is_open()) {
-            self.events = Some(standing.events.enabled.clone());
+            // Of one that does not tell them it is kept what it said last.
+            if let Ok(events) = &standing.events {
+                self.events = Some(events.enabled.clone());
+            }
             self.waited = standing.semi_sync.source;
             self.note_events(server).await;
             let due = self.due_to_rejoin(server, &servers);

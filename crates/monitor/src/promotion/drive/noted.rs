@@ -46,8 +46,8 @@ impl Noted {
 impl Driver {
     /// Writes down which events run on the primary.
     pub(super) async fn note_events(&mut self, primary: &Server) {
-        if let Some(own) = primary.standing() {
-            let text = events_text(&primary.name, &own.events.enabled);
+        if let Some(own) = primary.standing().and_then(|own| own.events.as_ref().ok()) {
+            let text = events_text(&primary.name, &own.enabled);
             self.noted.keep(&*self.parts.leave, text).await;
         }
     }

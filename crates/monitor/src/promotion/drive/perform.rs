@@ -45,9 +45,7 @@ impl Driver {
             }
         };
         if !limit.is_zero() {
-            let (own, others): (Vec<_>, Vec<_>) = steps
-                .iter()
-                .partition(|step| matches!(step, Step::Hold(_) | Step::GiveUp(_) | Step::Release(_)));
+            let (own, others): (Vec<_>, Vec<_>) = steps.iter().partition(|step| step.is_own());
             for step in own {
                 let begun = rt::now();
                 let done = self.hold(step).await;
@@ -203,8 +201,7 @@ impl Driver {
 
     fn tell(&self, plan: &Plan, servers: &[Server], done: &Done<'_>) {
         let Done { step, after, took, outcome } = *done;
-        let is_own = matches!(step, Step::Hold(_) | Step::GiveUp(_) | Step::Release(_));
-        let server = servers.iter().find(|server| Some(server.id) == step.on() && !is_own);
+        let server = servers.iter().find(|server| Some(server.id) == step.on() && !step.is_own());
         let relay = plan.relays.iter().find(|relay| Some(relay.id) == step.at_relay());
         let name = server.map(|server| &server.name).or(relay.map(|relay| &relay.name));
         let backend = name.map(ToString::to_string).unwrap_or_default();

@@ -40,7 +40,7 @@ pub(in crate::promotion) fn server(id: u16, executed: u64, received: u64) -> Ser
         semi_sync: SemiSync::default(),
         logs: true,
         logs_applied: true,
-        events: Events::default(),
+        events: Ok(Events::default()),
         group: None,
         followers: None,
         missing_rights: Arc::default(),

@@ -10,7 +10,8 @@ use crate::promotion::step::Step;
 /// `MariaDB`: an event writes on a read-only server, too, if its definer may. A lost primary has not been told that they end, and
 /// another one runs them by now. MySQL keeps them from writing, and refuses to change them while it is read-only.
 pub(super) fn runs_events(plan: &Plan, from: &Server) -> bool {
-    let runs = |own: &Standing| own.flavor == Flavor::MariaDb && !own.events.enabled.is_empty();
+    let any = |own: &Standing| own.events.as_ref().is_ok_and(|events| !events.enabled.is_empty());
+    let runs = |own: &Standing| own.flavor == Flavor::MariaDb && any(own);
     let is_lost = matches!(plan.kind, Move::Failover | Move::Rejoin);
     is_lost && !plan.leaves_out(from) && from.standing().is_some_and(runs)
 }
@@ -90,7 +91,7 @@ mod tests {
         let change = |server: &mut Server, guard, events: &[&str]| {
             let own = server.seen.as_mut().unwrap();
             (own.flavor, own.guard) = (Flavor::MariaDb, guard);
-            own.events.enabled = events.iter().map(|event| Arc::from(*event)).collect();
+            own.events.as_mut().unwrap().enabled = events.iter().map(|event| Arc::from(*event)).collect();
         };
         let mut plan = rejoin(&servers);
         change(&mut servers[0], Guard::Open, &["app.purge"]);
@@ -109,6 +110,7 @@ mod tests {
         cannot.failed(&disable, "no right", now);
         cannot.failed(&disable, "no right", now + cannot.limits.others);
         assert_eq!(cannot.left_out[0], (BackendId(0), "disable events: no right".into()));
+        cannot.done(&Step::EndPredecessor(BackendId(0)), now);
         cannot.done(&Step::EndSessions(BackendId(0)), now);
         assert_eq!(next(&mut cannot, &servers, now), Next::Done);
     }

@@ -66,8 +66,14 @@ fn close(plan: &mut Plan, servers: &[Server], (from, standing): (&Server, &Stand
     if plan.open_transactions > 0 && !plan.waits_too_long(Waiting::Transactions, now) {
         return Next::Wait(Waiting::Transactions);
     }
-    if !standing.events.enabled.is_empty() {
-        return Next::Do(vec![Step::DisableEvents(from.id)]);
+    match &standing.events {
+        Ok(events) if events.enabled.is_empty() => Next::Do(vec![Step::Close(from.id)]),
+        Ok(_) => Next::Do(vec![Step::DisableEvents(from.id)]),
+        // They would go on there, and run nowhere else.
+        Err(_) if !plan.waits_too_long(Waiting::Closed, now) => Next::Wait(Waiting::Closed),
+        Err(why) => {
+            let why = format!("{} does not tell which events run there: {why}", from.name);
+            undo(plan, servers, now, why)
+        }
     }
-    Next::Do(vec![Step::Close(from.id)])
 }

@@ -236,7 +236,7 @@ fn events_that_slept_before_sleep_when_the_move_is_undone() {
     let now = Instant::now();
     let mut servers = vec![server(0, 9, 9), server(1, 9, 9)];
     let events = |server: &mut Server, enabled: &[&str], asleep: &[&str]| {
-        let own = &mut server.seen.as_mut().unwrap().events;
+        let own = server.seen.as_mut().unwrap().events.as_mut().unwrap();
         let list = |names: &[&str]| names.iter().map(|name| std::sync::Arc::from(*name)).collect();
         (own.enabled, own.asleep) = (list(enabled), list(asleep));
     };
@@ -260,6 +260,28 @@ fn events_that_slept_before_sleep_when_the_move_is_undone() {
     assert_eq!(undone(&["app.purge"], false), enable(&["app.purge"]));
     assert_eq!(undone(&[], false), Next::Done);
     assert_eq!(undone(&[], true), enable(&["app.old"]), "an earlier actor may have disabled it");
+}
+
+#[test]
+fn a_server_that_does_not_tell_its_events_is_not_one_without_any() {
+    let now = Instant::now();
+    let mut servers = vec![server(0, 9, 9), server(1, 9, 9)];
+    for server in &mut servers {
+        server.seen.as_mut().unwrap().events = Err("error 3024".into());
+    }
+    let mut plan = plan(Move::Switchover, &servers);
+    assert_eq!(next(&mut plan, &servers, now), Next::Wait(Waiting::Closed));
+    assert_eq!((&plan.events, plan.enable_events(&servers[1])), (&None, None));
+    let late = now + plan.limits.others;
+    next(&mut plan, &servers, late);
+    let why = plan.undoing.as_deref().unwrap();
+    assert!(why.contains("error 3024"), "{why}");
+    // The new one is told all the same, and what ran before is put back.
+    for (ran, on_old) in [(&["app.purge"][..], true), (&[][..], false)] {
+        plan.events = Some(ran.iter().map(|name| std::sync::Arc::from(*name)).collect());
+        assert!(plan.enable_events(&servers[1]).is_some());
+        assert_eq!(plan.enable_events(&servers[0]).is_some(), on_old);
+    }
 }
 
 /// Its waiting commits are ended without a word only where another server has the role.

@@ -66,7 +66,7 @@ fn steps(servers: &mut [Server], plan: &mut Plan) -> Vec<&'static str> {
     told
 }
 
-const BEFORE: [&str; 3] = ["end connections of an earlier actor", "give up the primary", "cut the relay"];
+const BEFORE: [&str; 3] = ["end earlier connections", "give up the primary", "cut the relay"];
 const AFTER: [&str; 5] = [
     "set semi-sync",
     "stop following",
