@@ -190,6 +190,10 @@ fn check(flavor: Flavor) {
         }
         pair.take_step(Step::Reset);
     }
+    // No server takes a name as long as these.
+    let long = "a".repeat(300);
+    pair.client.query(format!("DO GET_LOCK('{long}', 0), GET_LOCK('b{long}', 0)")).unwrap();
+    wrong.extend(pair.pin().map(|pin| format!("names that are no locks pin: {pin}")));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -1,11 +1,13 @@
 //! Why a session has to keep its backend connection, since when, because of which statement, and what ends it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use delphinus_sql::{Effects, Statement};
 use delphinus_wire::response::Status;
+
+use crate::held_names::HeldNames;
 
 /// Declares the reasons, with all that others say of them.
 macro_rules! reasons {
@@ -266,12 +268,12 @@ pub struct Pins {
     active: Vec<Pin>,
     /// Counts the changes of these.
     revision: u32,
-    /// Temporary tables by name.
-    pub(crate) temporary_tables: BTreeSet<String>,
-    /// Advisory locks by name, and how often GET_LOCK has taken each; `None` where the name was an expression.
-    pub(crate) advisory_locks: BTreeMap<Option<String>, usize>,
+    /// Temporary tables.
+    pub(crate) temporary_tables: HeldNames,
+    /// Advisory locks, and how often GET_LOCK has taken each; without a name where that was an expression.
+    pub(crate) advisory_locks: HeldNames,
     /// Open handlers.
-    pub(crate) handlers: BTreeSet<String>,
+    pub(crate) handlers: HeldNames,
     /// Fixed variables that were set.
     pub(crate) fixed_variables: BTreeSet<String>,
     /// A savepoint was set without autocommit, and the transaction that it belongs to has not begun.

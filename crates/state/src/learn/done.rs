@@ -93,7 +93,8 @@ fn may_have_locked(executed: &Executed<'_>, error: u16) -> bool {
     if !statement.effects.contains(Effects::GETS_LOCK) {
         return false;
     }
-    if NOT_LOCKED.contains(&error) && text.names().advisory_locks.taken.len() == 1 {
+    let is_too_long = error == error_code::ER_USER_LOCK_OVERLONG_NAME && text.lex.flavor == Flavor::MySql;
+    if (is_too_long || NOT_LOCKED.contains(&error)) && text.names().advisory_locks.taken.len() == 1 {
         return false;
     }
     match statement.class {

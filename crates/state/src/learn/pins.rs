@@ -1,7 +1,6 @@
 //! Which pins a statement makes and which it ends.
 
 use std::collections::HashSet;
-use std::collections::btree_map::Entry;
 use std::time::Instant;
 
 use delphinus_sql::{Assignment, Class, Effects, Scope, TableName, Target};
@@ -45,9 +44,11 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
     }
     if has(Effects::OPENS_HANDLER) || has(Effects::CLOSES_HANDLER) {
         let found = &executed.text.names().handlers;
-        pins.handlers.extend(found.opened.iter().cloned());
-        if done == Done::All {
-            found.closed.iter().for_each(|name| _ = pins.handlers.remove(name));
+        for name in &found.opened {
+            pins.handlers.add_once(name);
+        }
+        for name in found.closed.iter().filter(|_| done == Done::All) {
+            pins.handlers.end_one(name);
         }
         set(pins, PinReason::Handler, |pins| !pins.handlers.is_empty(), executed);
     }
@@ -98,23 +99,25 @@ fn learn_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
 fn learn_temporary_tables(pins: &mut Pins, schema: &str, executed: &Executed<'_>, done: Done) {
     let found = &executed.text.names().temporary_tables;
     let key = |table: &TableName| format!("{}.{}", table.schema.as_deref().unwrap_or(schema), table.name);
-    pins.temporary_tables.extend(found.created.iter().map(key));
+    for table in &found.created {
+        pins.temporary_tables.add_once(&key(table));
+    }
     for table in found.dropped.iter().filter(|_| done == Done::All) {
-        pins.temporary_tables.remove(&key(table));
+        pins.temporary_tables.end_one(&key(table));
     }
     set(pins, PinReason::TemporaryTable, |pins| !pins.temporary_tables.is_empty(), executed);
 }
 
 fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     let found = &executed.text.names().advisory_locks;
-    let taken: Vec<_> = if done == Done::All {
-        found.taken.iter().collect()
-    } else {
-        // What was perhaps taken again has to be released once only.
-        found.taken.iter().filter(|name| !pins.advisory_locks.contains_key(*name)).collect()
-    };
-    for name in taken {
-        *pins.advisory_locks.entry(name.clone()).or_default() += 1;
+    for name in &found.taken {
+        match name {
+            Some(name) if is_too_long(name) => {}
+            Some(name) if done == Done::All => pins.advisory_locks.add(name),
+            // What was perhaps taken again has to be released once only.
+            Some(name) => pins.advisory_locks.add_once(name),
+            None => pins.advisory_locks.add_unnamed(),
+        }
     }
     if done == Done::All {
         release_advisory_locks(pins, &found.released, executed);
@@ -122,15 +125,17 @@ fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
 }
 
+/// True for a name that no server takes: MySQL has 64 characters at most, MariaDB 192 bytes. In its character set each may have
+/// four bytes, which are read as four characters here where it is not UTF-8.
+fn is_too_long(name: &str) -> bool {
+    const MOST_CHARACTERS: usize = 4 * 64;
+    name.chars().nth(MOST_CHARACTERS).is_some()
+}
+
 fn release_advisory_locks(pins: &mut Pins, released: &[Option<String>], executed: &Executed<'_>) {
     // One whose name is an expression may be any of them.
     for name in released.iter().flatten() {
-        if let Entry::Occupied(mut held) = pins.advisory_locks.entry(Some(name.clone())) {
-            *held.get_mut() -= 1;
-            if *held.get() == 0 {
-                held.remove();
-            }
-        }
+        pins.advisory_locks.end_one(name);
     }
     if executed.statement.effects.contains(Effects::RELEASES_ALL_LOCKS) {
         pins.advisory_locks.clear();

@@ -144,6 +144,40 @@ fn a_lock_that_was_perhaps_taken_again_is_released_once() {
     assert_eq!(session.pins(), [""; 0]);
 }
 
+/// A server refuses each of these, and the text may have any number.
+#[test]
+fn names_that_are_no_locks_do_not_pin() {
+    let long = |letter: &str| format!("GET_LOCK('{}', 0)", letter.repeat(1000));
+    let overlong = || Response { error: Some(4163), ..Response::default() };
+    let mut session = Session::default();
+    session.lex.flavor = Flavor::MySql;
+    session.run(&format!("DO {}, {}", long("x"), long("y")), &overlong());
+    session.run(&format!("SELECT GET_LOCK('{}', 0)", "x".repeat(65)), &overlong());
+    assert_eq!(session.pins(), [""; 0]);
+    session.run(&format!("DO GET_LOCK('a', 0), {}", long("x")), &overlong());
+    assert_eq!(session.pins(), ["get_lock"]);
+    session.ok("DO RELEASE_LOCK('a')");
+    assert_eq!(session.pins(), [""; 0]);
+    let mut session = Session { lex: mariadb(), ..Session::default() };
+    session.ok(&format!("DO {}", long("x")));
+    assert_eq!(session.pins(), [""; 0]);
+}
+
+/// More than are kept by name.
+#[test]
+fn locks_without_names_end_together() {
+    let mut session = Session::default();
+    for number in 0..300 {
+        session.ok(&format!("DO GET_LOCK('{number}', 0)"));
+    }
+    for number in 0..300 {
+        session.ok(&format!("DO RELEASE_LOCK('{number}')"));
+    }
+    assert_eq!(session.pins(), ["get_lock"]);
+    session.ok("DO RELEASE_ALL_LOCKS()");
+    assert_eq!(session.pins(), [""; 0]);
+}
+
 #[test]
 fn what_has_failed_may_pin_and_ends_no_pin() {
     let clock = || Response { changes: vec![var("timestamp", "1790000000.5")], ..failed_later(1054) };
