@@ -18,6 +18,8 @@ pub(crate) enum Event {
     CreatesTemporary(Qualified),
     /// A table is dropped that may be temporary.
     DropsTable(Qualified),
+    /// A table is renamed that may be temporary.
+    RenamesTable,
     /// `GET_LOCK` with this literal name.
     TakesLock(Option<Token>),
     /// `RELEASE_LOCK` with this literal name.

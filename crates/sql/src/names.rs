@@ -30,7 +30,7 @@ pub use rights_changed::{RightsChanged, rights_changed};
 pub use shown_variables::may_list_variable;
 pub use sql_prepared::{PreparedFrom, SqlPrepared, immediate_from, parameters, prepared_from, sql_prepared};
 pub use tables::tables;
-pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};
+pub use temporary_tables::{TableChange, TableName, temporary_tables};
 pub use used_schemas::used_schemas;
 pub use user_variables::user_variables_assigned;
 

@@ -8,9 +8,7 @@ use std::ops::Range;
 
 use crate::classify::walk_each;
 use crate::event::Event;
-use crate::names::{
-    AdvisoryLocks, Handlers, Objects, Span, SqlPrepared, TemporaryTables, user_variable_name,
-};
+use crate::names::{AdvisoryLocks, Handlers, Objects, Span, SqlPrepared, TableChange, user_variable_name};
 use crate::{Assignment, LexOptions, Statement};
 
 /// A text, and the names in it as soon as somebody has asked for one of them: they are found together.
@@ -41,8 +39,8 @@ pub struct Names {
     pub advisory_locks: AdvisoryLocks,
     /// Handlers that are opened and closed.
     pub handlers: Handlers,
-    /// Temporary tables that are made and dropped.
-    pub temporary_tables: TemporaryTables,
+    /// What is done to tables that may be temporary.
+    pub temporary_tables: Vec<TableChange>,
     /// Prepared statements of SQL that are made, run and dropped.
     pub sql_prepared: SqlPrepared,
     /// The schemas that `USE` names.
@@ -104,7 +102,9 @@ impl Names {
                     self.user_variables.push(name);
                 }
             }
-            Event::CreatesTemporary(_) | Event::DropsTable(_) => self.temporary_tables.take(event, sql, lex),
+            Event::CreatesTemporary(_) | Event::DropsTable(_) | Event::RenamesTable => {
+                self.temporary_tables.extend(TableChange::of(event, sql, lex));
+            }
             Event::TakesLock(_) | Event::ReleasesLock(_) => self.advisory_locks.take(event, sql, lex),
             Event::Prepares(_) | Event::Deallocates(_) | Event::Executes(_) => {
                 self.sql_prepared.take(event, sql, lex);

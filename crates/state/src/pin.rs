@@ -84,7 +84,7 @@ reasons! {
         effects: Effects::CREATES_TEMP_TABLE,
         name: "temporary tables",
         by: "`CREATE TEMPORARY TABLE`",
-        until: "all of them are dropped",
+        until: "all of them are dropped; where one was perhaps renamed, or made in a schema that the session was not in before or after the statement: the session is reset",
     }
     /// LOCK TABLES.
     TableLock {

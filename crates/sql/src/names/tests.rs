@@ -44,16 +44,34 @@ fn user_variables_are_named_without_case_and_quotes() {
 fn temporary_tables_keep_their_case_and_schema() {
     let tables = |sql: &str| temporary_tables(sql.as_bytes(), DEFAULT);
     let made = tables("CREATE TEMPORARY TABLE IF NOT EXISTS `My``DB`.T (a INT)");
-    assert_eq!(made.created, [table(Some("My`DB"), "T")]);
-    assert_eq!(tables("CREATE TABLE t (a INT)"), TemporaryTables::default());
-    let dropped = tables("DROP TABLE IF EXISTS a, `b`.`c`, d CASCADE").dropped;
-    assert_eq!(dropped, [table(None, "a"), table(Some("b"), "c"), table(None, "d")]);
-    assert_eq!(
-        tables("DROP TEMPORARY TABLE t; CREATE TEMPORARY TABLE u SELECT 1").created,
-        [table(None, "u")]
-    );
+    assert_eq!(made, [TableChange::Creates(table(Some("My`DB"), "T"))]);
+    assert!(tables("CREATE TABLE t (a INT)").is_empty());
+    let dropped = tables("DROP TABLE IF EXISTS a, `b`.`c`, d CASCADE");
+    let names = [table(None, "a"), table(Some("b"), "c"), table(None, "d")];
+    assert_eq!(dropped, names.map(TableChange::Drops));
+    let both = tables("DROP TEMPORARY TABLE t; CREATE TEMPORARY TABLE u SELECT 1");
+    assert_eq!(both, [TableChange::Drops(table(None, "t")), TableChange::Creates(table(None, "u"))]);
     let replaced = temporary_tables(b"CREATE OR REPLACE TEMPORARY TABLE t LIKE u", MARIADB);
-    assert_eq!(replaced.created, [table(None, "t")]);
+    assert_eq!(replaced, [TableChange::Creates(table(None, "t"))]);
+    let sequences =
+        temporary_tables(b"DROP TEMPORARY SEQUENCE IF EXISTS s; DROP TEMPORARY SEQUENCE r", MARIADB);
+    assert_eq!(sequences, [TableChange::Drops(table(None, "r"))]);
+}
+
+#[test]
+fn tables_are_renamed_in_two_forms() {
+    for (sql, renames) in [
+        ("ALTER TABLE t RENAME TO u", true),
+        ("ALTER TABLE s.t ADD a INT, RENAME `column`", true),
+        ("ALTER TABLE t RENAME COLUMN a TO b, RENAME INDEX i TO j", false),
+        ("ALTER TABLE t RENAME KEY i TO j, RENAME u", true),
+        ("ALTER TABLE t ADD a INT", false),
+        ("RENAME TABLE t TO u", true),
+        ("RENAME USER a TO b", false),
+    ] {
+        let changes = temporary_tables(sql.as_bytes(), DEFAULT);
+        assert_eq!(changes.contains(&TableChange::Renames), renames, "{sql}");
+    }
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use delphinus_sql::{Assignment, Class, Effects, Scope, TableName, Target};
+use delphinus_sql::{Assignment, Class, Effects, Scope, TableChange, TableName, Target};
 
 use super::variables::{TRACE_OFF, reads_as_0, reported};
-use super::{Done, Executed};
+use super::{Done, Executed, has_word};
 use crate::pin::{PinReason, Pins};
 use crate::tracker::{Changed, Response};
 use crate::vars::{OF_SCHEMA, is_movable, is_wide, keeps_records};
@@ -14,10 +14,14 @@ use crate::vars::{OF_SCHEMA, is_movable, is_wide, keeps_records};
 /// True for a statement that has set the variables of the schema anew, as its last act. Servers do not report entering the schema
 /// that the session is in.
 fn enters_schema(executed: &Executed<'_>) -> bool {
-    let reports = |response: &Response| response.changes.iter().any(|one| matches!(one, Changed::Schema(_)));
     let statement = executed.statement;
     executed.response.is_ok()
-        && (statement.class == Class::Use || statement.class != Class::Multi && reports(executed.response))
+        && (statement.class == Class::Use
+            || statement.class != Class::Multi && reports_schema(executed.response))
+}
+
+fn reports_schema(response: &Response) -> bool {
+    response.changes.iter().any(|one| matches!(one, Changed::Schema(_)))
 }
 
 /// What was done only perhaps can pin, but ends no pin.
@@ -36,8 +40,12 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
         return;
     }
     let has = |effect| effects.contains(effect);
-    if has(Effects::CREATES_TEMP_TABLE) || has(Effects::DROPS_TABLES) {
-        learn_temporary_tables(pins, schema.unwrap_or_default(), executed, done);
+    let may_rename = Effects::IMPLICIT_COMMIT.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+    if has(Effects::CREATES_TEMP_TABLE)
+        || has(Effects::DROPS_TABLES)
+        || effects.intersects(may_rename) && !pins.temporary_tables.is_empty()
+    {
+        learn_temporary_tables(pins, schema, executed, done);
     }
     if has(Effects::GETS_LOCK) || has(Effects::RELEASES_LOCK) || has(Effects::RELEASES_ALL_LOCKS) {
         learn_advisory_locks(pins, executed, done);
@@ -96,14 +104,41 @@ fn learn_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     }
 }
 
-fn learn_temporary_tables(pins: &mut Pins, schema: &str, executed: &Executed<'_>, done: Done) {
-    let found = &executed.text.names().temporary_tables;
-    let key = |table: &TableName| format!("{}.{}", table.schema.as_deref().unwrap_or(schema), table.name);
-    for table in &found.created {
-        pins.temporary_tables.add_once(&key(table));
+/// True if each table without a schema was one of the schema that the session is in after the statement: it was in no other one
+/// meanwhile. Servers report entering one, also where a statement runs that was prepared in another one, and leaving that.
+fn has_stayed_in_schema(executed: &Executed<'_>) -> bool {
+    !executed.statement.effects.contains(Effects::CHANGES_SCHEMA) && !reports_schema(executed.response)
+}
+
+/// A table of which it is not certain what it is called now is held without a name: none is seen to be dropped.
+fn learn_temporary_tables(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'_>, done: Done) {
+    let Executed { statement, text, .. } = executed;
+    let schema = schema.filter(|_| has_stayed_in_schema(executed));
+    // No name has the byte between the two.
+    let key = |table: &TableName| {
+        table.schema.as_deref().or(schema).map(|schema| format!("{schema}\0{}", table.name))
+    };
+    let held = &mut pins.temporary_tables;
+    for change in &text.names().temporary_tables {
+        match change {
+            TableChange::Creates(table) => match key(table) {
+                Some(key) => held.add_once(&key),
+                None => held.add_unnamed(),
+            },
+            TableChange::Drops(table) if done == Done::All => {
+                if let Some(key) = key(table) {
+                    held.end_one(&key);
+                }
+            }
+            TableChange::Drops(_) => {}
+            // Its new name may be in another schema: that of the session, where the text names none.
+            TableChange::Renames if held.is_empty() => {}
+            TableChange::Renames => held.add_unnamed(),
+        }
     }
-    for table in found.dropped.iter().filter(|_| done == Done::All) {
-        pins.temporary_tables.end_one(&key(table));
+    let runs_text = statement.effects.intersects(Effects::SQL_EXECUTES.union(Effects::UNKNOWN));
+    if runs_text && !held.is_empty() && has_word(text.sql, b"rename") {
+        held.add_unnamed();
     }
     set(pins, PinReason::TemporaryTable, |pins| !pins.temporary_tables.is_empty(), executed);
 }

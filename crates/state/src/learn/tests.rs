@@ -232,9 +232,69 @@ fn user_variables_are_asked_for_once() {
     assert_eq!(learnt.user_vars, ["a".into(), "b".into()]);
 }
 
+/// A session in the schema `x`.
+fn in_x() -> Session {
+    let state = SessionState { schema: Some("x".into()), ..SessionState::default() };
+    Session { state, ..Session::default() }
+}
+
+/// Runs each text, and says what pins behind the last one.
+fn pins_after(mut session: Session, texts: &[&str]) -> Vec<&'static str> {
+    for sql in texts {
+        // The server says which schema it is.
+        let used = sql.rsplit_once("USE ").map(|(_, rest)| rest.split(';').next().unwrap_or_default());
+        let changes = used.map(|schema| Changed::Schema(Some(schema.into())));
+        session.run(sql, &done(2, changes.into_iter().collect()));
+    }
+    session.pins()
+}
+
+#[test]
+fn a_temporary_table_pins_until_it_is_surely_dropped() {
+    for (texts, is_held) in [
+        (&["DROP TEMPORARY TABLE IF EXISTS t; CREATE TEMPORARY TABLE t (a INT)"][..], true),
+        (&["CREATE TEMPORARY TABLE t (a INT); DROP TEMPORARY TABLE t"], false),
+        (&["CREATE TEMPORARY TABLE t (a INT)", "DROP TABLE x.t"], false),
+        (&["CREATE TEMPORARY TABLE t (a INT)", "USE y", "DROP TABLE IF EXISTS t"], true),
+        (&["USE y; CREATE TEMPORARY TABLE t (a INT); USE x", "DROP TEMPORARY TABLE IF EXISTS t"], true),
+        (&["USE y; CREATE TEMPORARY TABLE x.t (a INT); USE x", "DROP TEMPORARY TABLE IF EXISTS t"], false),
+        (&["CREATE TEMPORARY TABLE t (a INT)", "USE y; DROP TEMPORARY TABLE IF EXISTS t; USE x"], true),
+        (&["CREATE TEMPORARY TABLE `a.b`.c (a INT)", "DROP TABLE IF EXISTS a.`b.c`"], true),
+        (&["CREATE TEMPORARY TABLE n (a INT)", "ALTER TABLE n RENAME TO t", "DROP TABLE IF EXISTS n"], true),
+        (&["CREATE TEMPORARY TABLE n (a INT); RENAME TABLE n TO t; DROP TABLE IF EXISTS n"], true),
+        (
+            &[
+                "CREATE TEMPORARY TABLE n (a INT)",
+                "EXECUTE IMMEDIATE 'ALTER TABLE n RENAME TO t'",
+                "DROP TABLE IF EXISTS n",
+            ],
+            true,
+        ),
+        (&["CREATE TEMPORARY TABLE n (a INT)", "ALTER TABLE n ADD b INT", "DROP TABLE n"], false),
+        (&["ALTER TABLE n RENAME TO t"], false),
+    ] {
+        let has = pins_after(in_x(), texts).contains(&"temporary_table");
+        assert_eq!(has, is_held, "{texts:?}");
+    }
+}
+
+/// It is in that schema, whatever the session's own is.
+#[test]
+fn a_temporary_table_that_was_prepared_in_another_schema_is_not_the_sessions() {
+    let there = |schema: &str| done(2, vec![Changed::Schema(Some(schema.into())), Changed::State]);
+    let mut session = in_x();
+    session.run("CREATE TEMPORARY TABLE t (a INT)", &there("x"));
+    session.ok("DROP TEMPORARY TABLE IF EXISTS t");
+    assert_eq!(session.pins(), ["temporary_table"]);
+    let mut session = in_x();
+    session.ok("CREATE TEMPORARY TABLE t (a INT)");
+    session.run("DROP TEMPORARY TABLE IF EXISTS t", &there("x"));
+    assert_eq!(session.pins(), ["temporary_table"]);
+}
+
 #[test]
 fn pins_come_and_go() {
-    let mut session = Session::default();
+    let mut session = in_x();
     for (open, reason, close) in [
         ("CREATE TEMPORARY TABLE t (a INT)", "temporary_table", "DROP TEMPORARY TABLE t"),
         ("CREATE TEMPORARY TABLE t (a INT)", "temporary_table", "DROP TABLE IF EXISTS t"),

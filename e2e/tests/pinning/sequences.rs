@@ -1,0 +1,41 @@
+//! What only seems to end a pin, or ends one of several: the session stays where it is.
+
+use delphinus_sandbox::Flavor;
+
+/// Texts that a session runs, each of one statement or several, and the pin behind them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sequence {
+    /// Only here.
+    pub(crate) on: Option<Flavor>,
+    pub(crate) texts: &'static [&'static str],
+    pub(crate) pin: Option<&'static str>,
+}
+
+const fn both(texts: &'static [&'static str], pin: Option<&'static str>) -> Sequence {
+    Sequence { on: None, texts, pin }
+}
+
+const fn mariadb(texts: &'static [&'static str], pin: Option<&'static str>) -> Sequence {
+    Sequence { on: Some(Flavor::MariaDb), texts, pin }
+}
+
+const TABLE: Option<&str> = Some("temporary_table");
+
+/// The session begins each of them in the schema `app`.
+pub(crate) const SEQUENCES: &[Sequence] = &[
+    both(&["DROP TEMPORARY TABLE IF EXISTS p; CREATE TEMPORARY TABLE p (a INT)"], TABLE),
+    both(&["CREATE TEMPORARY TABLE p (a INT); DROP TEMPORARY TABLE p"], None),
+    both(
+        &[
+            "CREATE TEMPORARY TABLE n (a INT)",
+            "ALTER TABLE n RENAME TO p",
+            "DROP TEMPORARY TABLE IF EXISTS n",
+        ],
+        TABLE,
+    ),
+    both(
+        &["USE sbtest; CREATE TEMPORARY TABLE p (a INT); USE app", "DROP TEMPORARY TABLE IF EXISTS p"],
+        TABLE,
+    ),
+    mariadb(&["CREATE TEMPORARY TABLE p (a INT)", "DROP TEMPORARY SEQUENCE IF EXISTS p"], TABLE),
+];
