@@ -24,6 +24,8 @@ pub(crate) enum Event {
     TakesLock(Option<Token>),
     /// `RELEASE_LOCK` with this literal name.
     ReleasesLock(Option<Token>),
+    /// `RELEASE_ALL_LOCKS`.
+    ReleasesAllLocks,
     /// SQL `PREPARE name`.
     Prepares(Token),
     /// SQL `DEALLOCATE PREPARE name`.

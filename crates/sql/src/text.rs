@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::classify::walk_each;
 use crate::event::Event;
-use crate::names::{AdvisoryLocks, Handlers, Objects, Span, SqlPrepared, TableChange, user_variable_name};
+use crate::names::{HandlersChange, LockCall, Objects, Span, SqlPrepared, TableChange, user_variable_name};
 use crate::{Assignment, LexOptions, Statement};
 
 /// A text, and the names in it as soon as somebody has asked for one of them: they are found together.
@@ -35,10 +35,10 @@ pub struct Names {
     pub assignments: Vec<Assignment>,
     /// The user variables that may be assigned, each once.
     pub user_variables: Vec<String>,
-    /// Advisory locks that are taken and released.
-    pub advisory_locks: AdvisoryLocks,
-    /// Handlers that are opened and closed.
-    pub handlers: Handlers,
+    /// Calls about advisory locks.
+    pub advisory_locks: Vec<LockCall>,
+    /// What is done to handlers.
+    pub handlers: Vec<HandlersChange>,
     /// What is done to tables that may be temporary.
     pub temporary_tables: Vec<TableChange>,
     /// Prepared statements of SQL that are made, run and dropped.
@@ -105,11 +105,15 @@ impl Names {
             Event::CreatesTemporary(_) | Event::DropsTable(_) | Event::RenamesTable => {
                 self.temporary_tables.extend(TableChange::of(event, sql, lex));
             }
-            Event::TakesLock(_) | Event::ReleasesLock(_) => self.advisory_locks.take(event, sql, lex),
+            Event::TakesLock(_) | Event::ReleasesLock(_) | Event::ReleasesAllLocks => {
+                self.advisory_locks.extend(LockCall::of(event, sql, lex));
+            }
             Event::Prepares(_) | Event::Deallocates(_) | Event::Executes(_) => {
                 self.sql_prepared.take(event, sql, lex);
             }
-            Event::OpensHandler(_) | Event::ClosesHandler(_) => self.handlers.take(event, sql, lex),
+            Event::OpensHandler(_) | Event::ClosesHandler(_) => {
+                self.handlers.extend(HandlersChange::of(event, sql, lex));
+            }
             Event::Uses(name) => self.used_schemas.push(crate::names::name_text(*name, sql, lex)),
             Event::SessionCall { .. } => self.builtin_calls.extend(Span::of(event)),
             // Asked before it runs, of few.

@@ -108,7 +108,7 @@ reasons! {
         effects: Effects::GETS_LOCK,
         name: "locks of GET_LOCK()",
         by: "`GET_LOCK`, also in a statement that fails, in a routine or in a trigger",
-        until: "all names are released, or `RELEASE_ALL_LOCKS()`; what a routine or a trigger has taken: `RELEASE_ALL_LOCKS()`",
+        until: "all names are released, or `RELEASE_ALL_LOCKS()`, by an item of `SELECT` without tables and conditions, or of `DO`; what a routine or a trigger has taken, or a call that stands elsewhere and may be run more than once: `RELEASE_ALL_LOCKS()`",
     }
     /// HANDLER ... OPEN.
     Handler {

@@ -20,6 +20,7 @@ const fn mariadb(texts: &'static [&'static str], pin: Option<&'static str>) -> S
 }
 
 const TABLE: Option<&str> = Some("temporary_table");
+const LOCK: Option<&str> = Some("get_lock");
 
 /// The session begins each of them in the schema `app`.
 pub(crate) const SEQUENCES: &[Sequence] = &[
@@ -36,6 +37,18 @@ pub(crate) const SEQUENCES: &[Sequence] = &[
     both(
         &["USE sbtest; CREATE TEMPORARY TABLE p (a INT); USE app", "DROP TEMPORARY TABLE IF EXISTS p"],
         TABLE,
+    ),
+    both(&["DO RELEASE_LOCK('a'); SELECT GET_LOCK('a', 1)"], LOCK),
+    both(&["SELECT RELEASE_ALL_LOCKS(), GET_LOCK('a', 1)"], LOCK),
+    both(&["DO GET_LOCK('a', 1), RELEASE_LOCK('a')"], None),
+    both(&["SELECT GET_LOCK('a', 1) FROM app.three", "DO RELEASE_LOCK('a')"], LOCK),
+    both(&["SELECT NULLIF(GET_LOCK('a', 1), 2)", "DO RELEASE_LOCK('a')"], LOCK),
+    both(&["SELECT GET_LOCK('a', 1)", "SELECT RELEASE_LOCK('a') FROM app.three WHERE a > 3"], LOCK),
+    both(&["SELECT GET_LOCK('a', 1) FROM app.three", "SELECT RELEASE_ALL_LOCKS()"], None),
+    both(&["HANDLER app.p OPEN AS h; HANDLER h CLOSE; HANDLER app.p OPEN AS h"], Some("handler")),
+    both(
+        &["PREPARE s FROM 'SELECT 1'; DEALLOCATE PREPARE s; PREPARE s FROM 'SELECT 1'"],
+        Some("sql_prepare"),
     ),
     mariadb(&["CREATE TEMPORARY TABLE p (a INT)", "DROP TEMPORARY SEQUENCE IF EXISTS p"], TABLE),
 ];

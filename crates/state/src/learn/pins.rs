@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use delphinus_sql::{Assignment, Class, Effects, Scope, TableChange, TableName, Target};
+use delphinus_sql::{
+    Assignment, Class, Effects, HandlersChange, LockCall, Scope, TableChange, TableName, Target,
+    calls_locks_once,
+};
 
 use super::variables::{TRACE_OFF, reads_as_0, reported};
 use super::{Done, Executed, has_word};
@@ -51,14 +54,7 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
         learn_advisory_locks(pins, executed, done);
     }
     if has(Effects::OPENS_HANDLER) || has(Effects::CLOSES_HANDLER) {
-        let found = &executed.text.names().handlers;
-        for name in &found.opened {
-            pins.handlers.add_once(name);
-        }
-        for name in found.closed.iter().filter(|_| done == Done::All) {
-            pins.handlers.end_one(name);
-        }
-        set(pins, PinReason::Handler, |pins| !pins.handlers.is_empty(), executed);
+        learn_handlers(pins, executed, done);
     }
     learn_locks(pins, executed, done);
     if has(Effects::SETS_NEXT_TRANSACTION) {
@@ -143,19 +139,35 @@ fn learn_temporary_tables(pins: &mut Pins, schema: Option<&str>, executed: &Exec
     set(pins, PinReason::TemporaryTable, |pins| !pins.temporary_tables.is_empty(), executed);
 }
 
-fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
-    let found = &executed.text.names().advisory_locks;
-    for name in &found.taken {
-        match name {
-            Some(name) if is_too_long(name) => {}
-            Some(name) if done == Done::All => pins.advisory_locks.add(name),
-            // What was perhaps taken again has to be released once only.
-            Some(name) => pins.advisory_locks.add_once(name),
-            None => pins.advisory_locks.add_unnamed(),
+fn learn_handlers(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
+    for change in &executed.text.names().handlers {
+        match change {
+            HandlersChange::Opens(name) => pins.handlers.add_once(name),
+            HandlersChange::Closes(name) if done == Done::All => pins.handlers.end_one(name),
+            HandlersChange::Closes(_) => {}
         }
     }
-    if done == Done::All {
-        release_advisory_locks(pins, &found.released, executed);
+    set(pins, PinReason::Handler, |pins| !pins.handlers.is_empty(), executed);
+}
+
+fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
+    let text = executed.text;
+    let is_once = calls_locks_once(text.sql, text.lex);
+    let is_sure = is_once && done == Done::All;
+    let held = &mut pins.advisory_locks;
+    for call in &text.names().advisory_locks {
+        match call {
+            LockCall::Takes(Some(name)) if is_too_long(name) => {}
+            LockCall::Takes(Some(name)) if is_sure => held.add(name),
+            // What was perhaps taken again has to be released once only.
+            LockCall::Takes(Some(name)) if is_once => held.add_once(name),
+            // Servers count how often a lock was taken.
+            LockCall::Takes(_) => held.add_unnamed(),
+            LockCall::Releases(Some(name)) if is_sure => held.end_one(name),
+            LockCall::ReleasesAll if is_sure => held.clear(),
+            // One whose name is an expression may be any of them.
+            LockCall::Releases(_) | LockCall::ReleasesAll => {}
+        }
     }
     set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
 }
@@ -165,16 +177,6 @@ fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
 fn is_too_long(name: &str) -> bool {
     const MOST_CHARACTERS: usize = 4 * 64;
     name.chars().nth(MOST_CHARACTERS).is_some()
-}
-
-fn release_advisory_locks(pins: &mut Pins, released: &[Option<String>], executed: &Executed<'_>) {
-    // One whose name is an expression may be any of them.
-    for name in released.iter().flatten() {
-        pins.advisory_locks.end_one(name);
-    }
-    if executed.statement.effects.contains(Effects::RELEASES_ALL_LOCKS) {
-        pins.advisory_locks.clear();
-    }
 }
 
 /// Variables that SET TRANSACTION sets.

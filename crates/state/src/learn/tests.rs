@@ -144,6 +144,41 @@ fn a_lock_that_was_perhaps_taken_again_is_released_once() {
     assert_eq!(session.pins(), [""; 0]);
 }
 
+#[test]
+fn what_pins_counts_in_the_order_of_the_text() {
+    let (lock, handler, none): (&[&str], &[&str], &[&str]) = (&["get_lock"], &["handler"], &[]);
+    for (texts, pins) in [
+        (&["DO RELEASE_LOCK('x'); SELECT GET_LOCK('x', 1)"][..], lock),
+        (&["SELECT RELEASE_ALL_LOCKS(), GET_LOCK('y', 1)"], lock),
+        (&["SELECT GET_LOCK('y', 1), RELEASE_ALL_LOCKS()"], none),
+        (&["DO GET_LOCK('x', 1), RELEASE_LOCK('x')"], none),
+        (&["HANDLER t OPEN AS h; HANDLER h CLOSE; HANDLER t OPEN AS h"], handler),
+        (&["HANDLER t OPEN AS h; HANDLER h CLOSE"], none),
+    ] {
+        assert_eq!(pins_after(in_x(), texts), pins, "{texts:?}");
+    }
+}
+
+/// Servers count them. What is perhaps not run ends nothing.
+#[test]
+fn a_lock_that_may_be_taken_more_than_once_is_released_with_all() {
+    let get = "SELECT GET_LOCK('a', 1)";
+    for (take, release, is_held) in [
+        ("SELECT GET_LOCK('a', 1) FROM (SELECT 1 UNION SELECT 2) t", "DO RELEASE_LOCK('a')", true),
+        ("SELECT GET_LOCK('a', 1) FROM t", "SELECT RELEASE_ALL_LOCKS()", false),
+        ("SELECT NULLIF(GET_LOCK('a', 1), 2)", "DO RELEASE_LOCK('a')", true),
+        (get, "SELECT RELEASE_LOCK('a') FROM t WHERE b = 5", true),
+        (get, "SELECT RELEASE_ALL_LOCKS() LIMIT 0", true),
+        (get, "SELECT RELEASE_LOCK('a') FROM DUAL", false),
+    ] {
+        let wanted: &[&str] = if is_held { &["get_lock"] } else { &[] };
+        assert_eq!(pins_after(in_x(), &[take, release]), wanted, "{take}; {release}");
+    }
+    let mut session = Session::default();
+    session.run("SELECT GET_LOCK('a', 1) FROM t", &failed(3058));
+    assert_eq!(session.pins(), ["get_lock"], "a row before");
+}
+
 /// A server refuses each of these, and the text may have any number.
 #[test]
 fn names_that_are_no_locks_do_not_pin() {
