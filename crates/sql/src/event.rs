@@ -5,7 +5,7 @@
 
 use crate::assignments::{Scope, TransactionScope};
 use crate::lexer::Token;
-use crate::names::SessionFunction;
+use crate::names::{ServerLock, SessionFunction};
 
 /// Something named in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,10 @@ pub(crate) enum Event {
     ReleasesLock(Option<Token>),
     /// `RELEASE_ALL_LOCKS`.
     ReleasesAllLocks,
+    /// A lock on the whole server is taken.
+    TakesServerLock(ServerLock),
+    /// A lock on the whole server is ended.
+    EndsServerLock(ServerLock),
     /// SQL `PREPARE name`.
     Prepares(Token),
     /// SQL `DEALLOCATE PREPARE name`.

@@ -8,7 +8,9 @@ use std::ops::Range;
 
 use crate::classify::walk_each;
 use crate::event::Event;
-use crate::names::{HandlersChange, LockCall, Objects, Span, SqlPrepared, TableChange, user_variable_name};
+use crate::names::{
+    HandlersChange, LockCall, Objects, ServerLockChange, Span, SqlPrepared, TableChange, user_variable_name,
+};
 use crate::{Assignment, LexOptions, Statement};
 
 /// A text, and the names in it as soon as somebody has asked for one of them: they are found together.
@@ -37,6 +39,8 @@ pub struct Names {
     pub user_variables: Vec<String>,
     /// Calls about advisory locks.
     pub advisory_locks: Vec<LockCall>,
+    /// What is done to locks on the whole server.
+    pub server_locks: Vec<ServerLockChange>,
     /// What is done to handlers.
     pub handlers: Vec<HandlersChange>,
     /// What is done to tables that may be temporary.
@@ -107,6 +111,9 @@ impl Names {
             }
             Event::TakesLock(_) | Event::ReleasesLock(_) | Event::ReleasesAllLocks => {
                 self.advisory_locks.extend(LockCall::of(event, sql, lex));
+            }
+            Event::TakesServerLock(_) | Event::EndsServerLock(_) => {
+                self.server_locks.extend(ServerLockChange::of(event));
             }
             Event::Prepares(_) | Event::Deallocates(_) | Event::Executes(_) => {
                 self.sql_prepared.take(event, sql, lex);

@@ -15,8 +15,8 @@ use delphinus_sql::{
     TextCharset, advisory_locks, assignments, builtin_calls, bytes_read, calls_locks_once, classify,
     classify_and_sketch, diagnostics_shown, digest, dynamic_expression, explained_route, handlers, hints,
     immediate_from, keeps_warnings, kill_target, may_list_variable, parameters, prepared_from,
-    rights_changed, selected_variables, shows_counters_of_session, shows_whole_statements, spells, split,
-    sql_prepared, status_named, tables, temporary_tables, unnamed_columns, used_schemas,
+    rights_changed, selected_variables, server_locks, shows_counters_of_session, shows_whole_statements,
+    spells, split, sql_prepared, status_named, tables, temporary_tables, unnamed_columns, used_schemas,
     user_variables_assigned,
 };
 
@@ -35,7 +35,7 @@ static TURN: Mutex<()> = Mutex::new(());
 type Reading = (&'static str, fn(&[u8], LexOptions));
 
 /// All that reads texts. Those that walk through the classifier alone differ only in what they keep.
-const READINGS: [Reading; 36] = [
+const READINGS: [Reading; 37] = [
     ("classify", |sql, lex| _ = classify(sql, lex)),
     ("split", |sql, lex| _ = split(sql, lex).count()),
     ("classify_and_sketch", |sql, lex| _ = classify_and_sketch(sql, lex, 7)),
@@ -60,6 +60,7 @@ const READINGS: [Reading; 36] = [
     ("builtin_calls", |sql, lex| _ = builtin_calls(sql, lex)),
     ("advisory_locks", |sql, lex| _ = advisory_locks(sql, lex)),
     ("handlers", |sql, lex| _ = handlers(sql, lex)),
+    ("server_locks", |sql, lex| _ = server_locks(sql, lex)),
     ("temporary_tables", |sql, lex| _ = temporary_tables(sql, lex)),
     ("sql_prepared", |sql, lex| _ = sql_prepared(sql, lex)),
     ("used_schemas", |sql, lex| _ = used_schemas(sql, lex)),

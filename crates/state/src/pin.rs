@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use delphinus_sql::{Effects, Statement};
+use delphinus_sql::{Effects, ServerLock, Statement};
 use delphinus_wire::response::Status;
 
 use crate::held_names::HeldNames;
@@ -100,7 +100,7 @@ reasons! {
         effects: Effects::READ_LOCK,
         name: "global read lock",
         by: "`FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE FOR BACKUP`, `BACKUP`",
-        until: "its release",
+        until: "the release of each, by the statement of its kind",
     }
     /// GET_LOCK.
     AdvisoryLock {
@@ -272,6 +272,8 @@ pub struct Pins {
     pub(crate) temporary_tables: HeldNames,
     /// Advisory locks, and how often GET_LOCK has taken each; without a name where that was an expression.
     pub(crate) advisory_locks: HeldNames,
+    /// Locks on the whole server.
+    pub(crate) server_locks: BTreeSet<ServerLock>,
     /// Open handlers.
     pub(crate) handlers: HeldNames,
     /// Fixed variables that were set.

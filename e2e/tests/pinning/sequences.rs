@@ -21,6 +21,11 @@ const fn mariadb(texts: &'static [&'static str], pin: Option<&'static str>) -> S
 
 const TABLE: Option<&str> = Some("temporary_table");
 const LOCK: Option<&str> = Some("get_lock");
+const READ_LOCK: Option<&str> = Some("read_lock");
+
+const fn mysql(texts: &'static [&'static str], pin: Option<&'static str>) -> Sequence {
+    Sequence { on: Some(Flavor::MySql), texts, pin }
+}
 
 /// The session begins each of them in the schema `app`.
 pub(crate) const SEQUENCES: &[Sequence] = &[
@@ -50,5 +55,15 @@ pub(crate) const SEQUENCES: &[Sequence] = &[
         &["PREPARE s FROM 'SELECT 1'; DEALLOCATE PREPARE s; PREPARE s FROM 'SELECT 1'"],
         Some("sql_prepare"),
     ),
+    mysql(&["LOCK INSTANCE FOR BACKUP", "FLUSH TABLES WITH READ LOCK", "UNLOCK INSTANCE"], READ_LOCK),
+    mysql(&["FLUSH TABLES WITH READ LOCK", "LOCK INSTANCE FOR BACKUP", "UNLOCK TABLES"], READ_LOCK),
+    mysql(
+        &["FLUSH TABLES WITH READ LOCK", "LOCK INSTANCE FOR BACKUP", "UNLOCK TABLES; UNLOCK INSTANCE"],
+        None,
+    ),
+    mariadb(&["BACKUP LOCK app.p", "UNLOCK TABLES"], READ_LOCK),
+    mariadb(&["BACKUP LOCK app.p", "FLUSH TABLES WITH READ LOCK", "BACKUP UNLOCK"], READ_LOCK),
+    both(&["FLUSH TABLES WITH READ LOCK", "BEGIN", "COMMIT"], READ_LOCK),
+    both(&["FLUSH TABLES app.p WITH READ LOCK", "BEGIN", "COMMIT"], None),
     mariadb(&["CREATE TEMPORARY TABLE p (a INT)", "DROP TEMPORARY SEQUENCE IF EXISTS p"], TABLE),
 ];

@@ -373,6 +373,7 @@ proptest! {
         prop_assert_eq!(&names.user_variables, &crate::user_variables_assigned(&sql, options));
         prop_assert_eq!(&names.advisory_locks, &crate::advisory_locks(&sql, options));
         prop_assert_eq!(&names.handlers, &crate::handlers(&sql, options));
+        prop_assert_eq!(&names.server_locks, &crate::server_locks(&sql, options));
         prop_assert_eq!(&names.temporary_tables, &crate::temporary_tables(&sql, options));
         prop_assert_eq!(&names.sql_prepared, &crate::sql_prepared(&sql, options));
         prop_assert_eq!(&names.used_schemas, &crate::used_schemas(&sql, options));

@@ -120,6 +120,31 @@ fn a_lock_call_is_surely_run_once_where_it_is_an_item_without_rows() {
 }
 
 #[test]
+fn each_lock_on_the_server_has_its_end() {
+    use ServerLock::{Backup, Binlog, Instance, Stage, Tables};
+    for (sql, change) in [
+        ("FLUSH TABLES WITH READ LOCK", Some(ServerLockChange::Takes(Tables))),
+        ("LOCK TABLES FOR BACKUP", Some(ServerLockChange::Takes(Tables))),
+        ("UNLOCK TABLES", Some(ServerLockChange::Ends(Tables))),
+        ("LOCK INSTANCE FOR BACKUP", Some(ServerLockChange::Takes(Instance))),
+        ("UNLOCK INSTANCE", Some(ServerLockChange::Ends(Instance))),
+        ("LOCK BINLOG FOR BACKUP", Some(ServerLockChange::Takes(Binlog))),
+        ("UNLOCK BINLOG", Some(ServerLockChange::Ends(Binlog))),
+        ("BACKUP STAGE BLOCK_DDL", Some(ServerLockChange::Takes(Stage))),
+        ("BACKUP STAGE END", Some(ServerLockChange::Ends(Stage))),
+        ("BACKUP LOCK t", Some(ServerLockChange::Takes(Backup))),
+        ("BACKUP UNLOCK", Some(ServerLockChange::Ends(Backup))),
+        // Locks on tables, which a transaction ends.
+        ("FLUSH TABLES t WITH READ LOCK", None),
+        ("LOCK TABLES t READ", None),
+        ("BEGIN", None),
+    ] {
+        let found = server_locks(sql.as_bytes(), MARIADB);
+        assert_eq!(found, change.into_iter().collect::<Vec<_>>(), "{sql}");
+    }
+}
+
+#[test]
 fn sql_prepared_statements_and_handlers_are_named_without_case() {
     let prepared =
         sql_prepared(b"PREPARE `S1` FROM 'x'; PREPARE s2 FROM @y; DROP PREPARE S1; EXECUTE s2", DEFAULT);

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use delphinus_sql::{
-    Assignment, Class, Effects, HandlersChange, LockCall, Scope, TableChange, TableName, Target,
-    calls_locks_once,
+    Assignment, Class, Effects, HandlersChange, LockCall, Scope, ServerLockChange, TableChange, TableName,
+    Target, calls_locks_once,
 };
 
 use super::variables::{TRACE_OFF, reads_as_0, reported};
@@ -87,17 +87,27 @@ fn learn_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     };
     let unlocks = has(Effects::UNLOCKS_TABLES);
     ends(PinReason::TableLock, unlocks || has(Effects::BEGINS_TRANSACTION));
-    ends(PinReason::ReadLock, unlocks || has(Effects::RELEASES_READ_LOCK));
     ends(PinReason::Xa, has(Effects::XA_ENDS));
     if has(Effects::LOCKS_TABLES) {
         add(pins, PinReason::TableLock, executed);
     }
-    if has(Effects::READ_LOCK) {
-        add(pins, PinReason::ReadLock, executed);
+    if has(Effects::READ_LOCK) || has(Effects::RELEASES_READ_LOCK) {
+        learn_server_locks(pins, executed, done);
     }
     if has(Effects::XA_STARTS) {
         add(pins, PinReason::Xa, executed);
     }
+}
+
+fn learn_server_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
+    for change in &executed.text.names().server_locks {
+        match change {
+            ServerLockChange::Takes(lock) => _ = pins.server_locks.insert(*lock),
+            ServerLockChange::Ends(lock) if done == Done::All => _ = pins.server_locks.remove(lock),
+            ServerLockChange::Ends(_) => {}
+        }
+    }
+    set(pins, PinReason::ReadLock, |pins| !pins.server_locks.is_empty(), executed);
 }
 
 /// True if each table without a schema was one of the schema that the session is in after the statement: it was in no other one

@@ -159,6 +159,27 @@ fn what_pins_counts_in_the_order_of_the_text() {
     }
 }
 
+#[test]
+fn each_lock_on_the_server_is_ended_by_its_own_statement() {
+    let global = "FLUSH TABLES WITH READ LOCK";
+    let instance = "LOCK INSTANCE FOR BACKUP";
+    for (texts, is_held) in [
+        (&[instance, global, "UNLOCK INSTANCE"][..], true),
+        (&[global, instance, "UNLOCK TABLES"], true),
+        (&[global, instance, "UNLOCK TABLES", "UNLOCK INSTANCE"], false),
+        (&["BACKUP LOCK t", "UNLOCK TABLES"], true),
+        (&["BACKUP STAGE START", "BACKUP UNLOCK"], true),
+        (&["BACKUP STAGE START", "BACKUP STAGE END"], false),
+        (&[global, "START TRANSACTION"], true),
+        (&["FLUSH TABLES t WITH READ LOCK", "START TRANSACTION"], false),
+        (&["UNLOCK TABLES; FLUSH TABLES WITH READ LOCK"], true),
+        (&["FLUSH TABLES WITH READ LOCK; UNLOCK TABLES"], false),
+    ] {
+        let session = Session { lex: mariadb(), ..Session::default() };
+        assert_eq!(pins_after(session, texts).contains(&"read_lock"), is_held, "{texts:?}");
+    }
+}
+
 /// Servers count them. What is perhaps not run ends nothing.
 #[test]
 fn a_lock_that_may_be_taken_more_than_once_is_released_with_all() {
