@@ -5,6 +5,8 @@
 
 #[path = "pinning/rows.rs"]
 mod rows;
+#[path = "pinning/sequences.rs"]
+mod sequences;
 
 use std::path::Path;
 
@@ -14,6 +16,7 @@ use delphinus_state::PinReason;
 use delphinus_testkit::{Client, ColumnShape, Login, Param, Prepared, Reply};
 
 use rows::{Case, End, MOVES, PINS, Row, Step};
+use sequences::SEQUENCES;
 
 const USER: (&str, &str) = ("pinner", "pinnerpw");
 
@@ -190,7 +193,41 @@ fn check(flavor: Flavor) {
         }
         pair.take_step(Step::Reset);
     }
+    wrong.extend(seems_to_end(&mut pair, flavor));
+    // No server takes a name as long as these.
+    let long = "a".repeat(300);
+    pair.client.query(format!("DO GET_LOCK('{long}', 0), GET_LOCK('b{long}', 0)")).unwrap();
+    wrong.extend(pair.pin().map(|pin| format!("names that are no locks pin: {pin}")));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A pin stays as long as there is what made it, whatever the order of the texts makes of its name.
+fn seems_to_end(pair: &mut Pair, flavor: Flavor) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for sequence in SEQUENCES.iter().filter(|one| one.on.is_none_or(|on| on == flavor)) {
+        pair.take_step(Step::SetOption(true));
+        pair.take_step(Step::Run("USE app"));
+        for text in sequence.texts {
+            pair.take_step(Step::Run(text));
+        }
+        let pin = pair.pin();
+        if pin.as_deref() != sequence.pin {
+            wrong.push(format!("{sequence:?} pins: {pin:?}"));
+        }
+        pair.take_step(Step::Reset);
+    }
+    // A statement runs in the schema that it was prepared in.
+    pair.take_step(Step::Run("USE app"));
+    let made = pair.prepare("CREATE TEMPORARY TABLE p (a INT)");
+    pair.take_step(Step::Run("USE sbtest"));
+    let replies = pair.client.execute(made.id, &[], true).unwrap();
+    assert!(replies[0].failure().is_none(), "{replies:?}");
+    pair.take_step(Step::Run("DROP TEMPORARY TABLE IF EXISTS p"));
+    if pair.pin().as_deref() != Some("temporary_table") {
+        wrong.push("a table that was prepared in another schema is not held".to_owned());
+    }
+    pair.take_step(Step::Reset);
+    wrong
 }
 
 /// Each step of `pin` may pin, the last one must; all but the last of `free` must not free.

@@ -3,9 +3,9 @@
 
 use delphinus_fuzz::Input;
 use delphinus_sql::{
-    Backslash, Flavor, LexOptions, Quotes, TextCharset, advisory_locks, assignments, builtin_calls, classify,
-    digest, handlers, kill_target, split, sql_prepared, temporary_tables, used_schemas,
-    user_variables_assigned,
+    Backslash, Flavor, LexOptions, Quotes, TextCharset, advisory_locks, assignments, builtin_calls,
+    calls_locks_once, classify, digest, handlers, kill_target, server_locks, split, sql_prepared,
+    temporary_tables, used_schemas, user_variables_assigned,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -28,6 +28,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = assignments(sql, options);
     let _ = (advisory_locks(sql, options), builtin_calls(sql, options), handlers(sql, options));
     let _ = (kill_target(sql, options), sql_prepared(sql, options), temporary_tables(sql, options));
+    let _ = (calls_locks_once(sql, options), server_locks(sql, options));
     let _ = (used_schemas(sql, options), user_variables_assigned(sql, options));
 });
 

@@ -63,9 +63,9 @@ bit_set! {
     XA_STARTS = 24;
     /// `XA COMMIT` / `XA ROLLBACK`.
     XA_ENDS = 25;
-    /// Holds a lock on the whole instance: `FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE FOR BACKUP`, `BACKUP ..`.
+    /// Holds a lock on the whole instance: `FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE FOR BACKUP`, `BACKUP ..`. See `server_locks`.
     READ_LOCK = 26;
-    /// Releases such a lock.
+    /// Releases such a lock. See `server_locks`.
     RELEASES_READ_LOCK = 27;
     /// `LOAD DATA LOCAL`: the backend will ask the client for a file.
     LOCAL_INFILE = 28;

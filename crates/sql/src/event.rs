@@ -5,7 +5,7 @@
 
 use crate::assignments::{Scope, TransactionScope};
 use crate::lexer::Token;
-use crate::names::SessionFunction;
+use crate::names::{ServerLock, SessionFunction};
 
 /// Something named in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +18,18 @@ pub(crate) enum Event {
     CreatesTemporary(Qualified),
     /// A table is dropped that may be temporary.
     DropsTable(Qualified),
+    /// A table is renamed that may be temporary.
+    RenamesTable,
     /// `GET_LOCK` with this literal name.
     TakesLock(Option<Token>),
     /// `RELEASE_LOCK` with this literal name.
     ReleasesLock(Option<Token>),
+    /// `RELEASE_ALL_LOCKS`.
+    ReleasesAllLocks,
+    /// A lock on the whole server is taken.
+    TakesServerLock(ServerLock),
+    /// A lock on the whole server is ended.
+    EndsServerLock(ServerLock),
     /// SQL `PREPARE name`.
     Prepares(Token),
     /// SQL `DEALLOCATE PREPARE name`.

@@ -12,6 +12,7 @@ mod handlers;
 mod kill;
 mod mentioned;
 mod rights_changed;
+mod server_locks;
 mod shown_variables;
 mod sql_prepared;
 mod tables;
@@ -20,17 +21,20 @@ mod unquote;
 mod used_schemas;
 mod user_variables;
 
-pub use advisory_locks::{AdvisoryLocks, advisory_locks};
+pub use advisory_locks::{LockCall, advisory_locks, calls_locks_once};
 pub use builtin_calls::{SessionFunction, Span, builtin_calls};
 pub use columns::unnamed_columns;
 pub use dynamic::{dynamic_expression, spells};
-pub use handlers::{Handlers, handlers};
+pub use handlers::{HandlersChange, handlers};
 pub use kill::{Kill, KillScope, KillTarget, kill_target};
 pub use rights_changed::{RightsChanged, rights_changed};
+pub use server_locks::{ServerLock, ServerLockChange, server_locks};
 pub use shown_variables::may_list_variable;
-pub use sql_prepared::{PreparedFrom, SqlPrepared, immediate_from, parameters, prepared_from, sql_prepared};
+pub use sql_prepared::{
+    PreparedChange, PreparedFrom, SqlPrepared, immediate_from, parameters, prepared_from, sql_prepared,
+};
 pub use tables::tables;
-pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};
+pub use temporary_tables::{TableChange, TableName, temporary_tables};
 pub use used_schemas::used_schemas;
 pub use user_variables::user_variables_assigned;
 

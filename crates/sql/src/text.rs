@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::classify::walk_each;
 use crate::event::Event;
 use crate::names::{
-    AdvisoryLocks, Handlers, Objects, Span, SqlPrepared, TemporaryTables, user_variable_name,
+    HandlersChange, LockCall, Objects, ServerLockChange, Span, SqlPrepared, TableChange, user_variable_name,
 };
 use crate::{Assignment, LexOptions, Statement};
 
@@ -37,12 +37,14 @@ pub struct Names {
     pub assignments: Vec<Assignment>,
     /// The user variables that may be assigned, each once.
     pub user_variables: Vec<String>,
-    /// Advisory locks that are taken and released.
-    pub advisory_locks: AdvisoryLocks,
-    /// Handlers that are opened and closed.
-    pub handlers: Handlers,
-    /// Temporary tables that are made and dropped.
-    pub temporary_tables: TemporaryTables,
+    /// Calls about advisory locks.
+    pub advisory_locks: Vec<LockCall>,
+    /// What is done to locks on the whole server.
+    pub server_locks: Vec<ServerLockChange>,
+    /// What is done to handlers.
+    pub handlers: Vec<HandlersChange>,
+    /// What is done to tables that may be temporary.
+    pub temporary_tables: Vec<TableChange>,
     /// Prepared statements of SQL that are made, run and dropped.
     pub sql_prepared: SqlPrepared,
     /// The schemas that `USE` names.
@@ -104,12 +106,21 @@ impl Names {
                     self.user_variables.push(name);
                 }
             }
-            Event::CreatesTemporary(_) | Event::DropsTable(_) => self.temporary_tables.take(event, sql, lex),
-            Event::TakesLock(_) | Event::ReleasesLock(_) => self.advisory_locks.take(event, sql, lex),
+            Event::CreatesTemporary(_) | Event::DropsTable(_) | Event::RenamesTable => {
+                self.temporary_tables.extend(TableChange::of(event, sql, lex));
+            }
+            Event::TakesLock(_) | Event::ReleasesLock(_) | Event::ReleasesAllLocks => {
+                self.advisory_locks.extend(LockCall::of(event, sql, lex));
+            }
+            Event::TakesServerLock(_) | Event::EndsServerLock(_) => {
+                self.server_locks.extend(ServerLockChange::of(event));
+            }
             Event::Prepares(_) | Event::Deallocates(_) | Event::Executes(_) => {
                 self.sql_prepared.take(event, sql, lex);
             }
-            Event::OpensHandler(_) | Event::ClosesHandler(_) => self.handlers.take(event, sql, lex),
+            Event::OpensHandler(_) | Event::ClosesHandler(_) => {
+                self.handlers.extend(HandlersChange::of(event, sql, lex));
+            }
             Event::Uses(name) => self.used_schemas.push(crate::names::name_text(*name, sql, lex)),
             Event::SessionCall { .. } => self.builtin_calls.extend(Span::of(event)),
             // Asked before it runs, of few.

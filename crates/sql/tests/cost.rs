@@ -12,11 +12,12 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use delphinus_sql::{
     Body, Catalog, CatalogBuilder, Class, CodeChange, Flavor, LexOptions, Quotes, SqlText, Statement, Stored,
-    TextCharset, advisory_locks, assignments, builtin_calls, bytes_read, classify, classify_and_sketch,
-    diagnostics_shown, digest, dynamic_expression, explained_route, handlers, hints, immediate_from,
-    keeps_warnings, kill_target, may_list_variable, parameters, prepared_from, rights_changed,
-    selected_variables, shows_counters_of_session, shows_whole_statements, spells, split, sql_prepared,
-    status_named, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
+    TextCharset, advisory_locks, assignments, builtin_calls, bytes_read, calls_locks_once, classify,
+    classify_and_sketch, diagnostics_shown, digest, dynamic_expression, explained_route, handlers, hints,
+    immediate_from, keeps_warnings, kill_target, may_list_variable, parameters, prepared_from,
+    rights_changed, selected_variables, server_locks, shows_counters_of_session, shows_whole_statements,
+    spells, split, sql_prepared, status_named, tables, temporary_tables, unnamed_columns, used_schemas,
+    user_variables_assigned,
 };
 
 /// How often a byte may be read by one function.
@@ -34,7 +35,7 @@ static TURN: Mutex<()> = Mutex::new(());
 type Reading = (&'static str, fn(&[u8], LexOptions));
 
 /// All that reads texts. Those that walk through the classifier alone differ only in what they keep.
-const READINGS: [Reading; 35] = [
+const READINGS: [Reading; 37] = [
     ("classify", |sql, lex| _ = classify(sql, lex)),
     ("split", |sql, lex| _ = split(sql, lex).count()),
     ("classify_and_sketch", |sql, lex| _ = classify_and_sketch(sql, lex, 7)),
@@ -59,6 +60,7 @@ const READINGS: [Reading; 35] = [
     ("builtin_calls", |sql, lex| _ = builtin_calls(sql, lex)),
     ("advisory_locks", |sql, lex| _ = advisory_locks(sql, lex)),
     ("handlers", |sql, lex| _ = handlers(sql, lex)),
+    ("server_locks", |sql, lex| _ = server_locks(sql, lex)),
     ("temporary_tables", |sql, lex| _ = temporary_tables(sql, lex)),
     ("sql_prepared", |sql, lex| _ = sql_prepared(sql, lex)),
     ("used_schemas", |sql, lex| _ = used_schemas(sql, lex)),
@@ -70,6 +72,7 @@ const READINGS: [Reading; 35] = [
     ("prepared_from", |sql, lex| _ = prepared_from(sql, lex)),
     ("immediate_from", |sql, lex| _ = immediate_from(sql, lex)),
     ("explained_route", |sql, lex| _ = explained_route(sql, lex)),
+    ("calls_locks_once", |sql, lex| _ = calls_locks_once(sql, lex)),
 ];
 
 /// These differ from the walk through the classifier in how they read.

@@ -17,6 +17,7 @@
 //! docs/pinning.md). A change that the server reports and nobody can name pins too (`unknown_state`).
 
 mod diff;
+mod held_names;
 mod learn;
 mod lex;
 mod pin;

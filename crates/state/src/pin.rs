@@ -1,11 +1,13 @@
 //! Why a session has to keep its backend connection, since when, because of which statement, and what ends it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use delphinus_sql::{Effects, Statement};
+use delphinus_sql::{Effects, ServerLock, Statement};
 use delphinus_wire::response::Status;
+
+use crate::held_names::HeldNames;
 
 /// Declares the reasons, with all that others say of them.
 macro_rules! reasons {
@@ -82,7 +84,7 @@ reasons! {
         effects: Effects::CREATES_TEMP_TABLE,
         name: "temporary tables",
         by: "`CREATE TEMPORARY TABLE`",
-        until: "all of them are dropped",
+        until: "all of them are dropped; where one was perhaps renamed, or made in a schema that the session was not in before or after the statement: the session is reset",
     }
     /// LOCK TABLES.
     TableLock {
@@ -98,7 +100,7 @@ reasons! {
         effects: Effects::READ_LOCK,
         name: "global read lock",
         by: "`FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE FOR BACKUP`, `BACKUP`",
-        until: "its release",
+        until: "the release of each, by the statement of its kind",
     }
     /// GET_LOCK.
     AdvisoryLock {
@@ -106,7 +108,7 @@ reasons! {
         effects: Effects::GETS_LOCK,
         name: "locks of GET_LOCK()",
         by: "`GET_LOCK`, also in a statement that fails, in a routine or in a trigger",
-        until: "all names are released, or `RELEASE_ALL_LOCKS()`; what a routine or a trigger has taken: `RELEASE_ALL_LOCKS()`",
+        until: "all names are released, or `RELEASE_ALL_LOCKS()`, by an item of `SELECT` without tables and conditions, or of `DO`; what a routine or a trigger has taken, or a call that stands elsewhere and may be run more than once: `RELEASE_ALL_LOCKS()`",
     }
     /// HANDLER ... OPEN.
     Handler {
@@ -266,12 +268,14 @@ pub struct Pins {
     active: Vec<Pin>,
     /// Counts the changes of these.
     revision: u32,
-    /// Temporary tables by name.
-    pub(crate) temporary_tables: BTreeSet<String>,
-    /// Advisory locks by name, and how often GET_LOCK has taken each; `None` where the name was an expression.
-    pub(crate) advisory_locks: BTreeMap<Option<String>, usize>,
+    /// Temporary tables.
+    pub(crate) temporary_tables: HeldNames,
+    /// Advisory locks, and how often GET_LOCK has taken each; without a name where that was an expression.
+    pub(crate) advisory_locks: HeldNames,
+    /// Locks on the whole server.
+    pub(crate) server_locks: BTreeSet<ServerLock>,
     /// Open handlers.
-    pub(crate) handlers: BTreeSet<String>,
+    pub(crate) handlers: HeldNames,
     /// Fixed variables that were set.
     pub(crate) fixed_variables: BTreeSet<String>,
     /// A savepoint was set without autocommit, and the transaction that it belongs to has not begun.

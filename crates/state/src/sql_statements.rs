@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use delphinus_sql::{
-    Class, Effects, Flavor, LexOptions, PreparedFrom, SqlText, Statement, Uses, Why, classify, parameters,
-    prepared_from,
+    Class, Effects, Flavor, LexOptions, PreparedChange, PreparedFrom, SqlText, Statement, Uses, Why,
+    classify, parameters, prepared_from,
 };
 
 use crate::learn::Executed;
@@ -141,11 +141,16 @@ impl SqlStatements {
         if !executed.statement.effects.intersects(Effects::SQL_PREPARES.union(Effects::SQL_DEALLOCATES)) {
             return Vec::new();
         }
-        let found = &executed.text.names().sql_prepared;
+        let changes = &executed.text.names().sql_prepared.changes;
         let is_one = executed.statement.class != Class::Multi;
         let is_ok = executed.response.is_ok();
         let from = prepared_from(executed.text.sql, executed.text.lex);
-        for name in &found.made {
+        for change in changes {
+            let PreparedChange::Makes(name) = change else {
+                // One whose DEALLOCATE failed was not there.
+                self.remove(change.name());
+                continue;
+            };
             if is_ok || !is_one {
                 let kept = from.as_ref().filter(|_| is_one && self.len() < limit);
                 let kept = kept.and_then(|from| self.movable(name, from, state, executed.text.lex));
@@ -162,11 +167,7 @@ impl SqlStatements {
                 self.put(name, None);
             }
         }
-        for name in &found.dropped {
-            // One whose DEALLOCATE failed was not there.
-            self.remove(name);
-        }
-        found.made.iter().chain(&found.dropped).cloned().collect()
+        changes.iter().map(|change| change.name().to_owned()).collect()
     }
 
     fn keep_text(&mut self, name: &str, from: Option<&PreparedFrom>, state: &SessionState) {

@@ -212,6 +212,8 @@ pub const ER_WRONG_COMPRESSION_ALGORITHM_CLIENT: u16 = 3922;
 pub const ER_CLIENT_INTERACTION_TIMEOUT: u16 = 4031;
 /// MariaDB: the account is locked. MySQL uses the name for 3118.
 pub const ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB: u16 = 4151;
+/// MySQL: GET_LOCK: the name is too long.
+pub const ER_USER_LOCK_OVERLONG_NAME: u16 = 4163;
 
 // The proxy's own: docs/errors.md.
 /// A write was sent and not answered: it may or may not have been committed.

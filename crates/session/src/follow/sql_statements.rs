@@ -8,7 +8,9 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Class, Effects, SqlText, Statement, prepared_from, sql_prepared};
+use delphinus_sql::{
+    Class, Effects, PreparedChange, SqlPrepared, SqlText, Statement, prepared_from, sql_prepared,
+};
 use delphinus_state::{Executed, PinReason, SqlStatement, quote_identifier};
 use delphinus_wire::error_code;
 
@@ -188,17 +190,22 @@ impl Wanted {
             return Touched::Own;
         }
         let lex = self.lex.options_with(&self.want.vars);
-        let mut found = sql_prepared(sql, lex);
-        if prepared_from(sql, lex).is_none() {
-            // Whether it replaces the one before, or is wrong itself, shows by that one.
-            found.run.append(&mut found.made);
+        let SqlPrepared { changes, mut run } = sql_prepared(sql, lex);
+        // Whether it replaces the one before, or is wrong itself, shows by that one.
+        let shows_by_former = prepared_from(sql, lex).is_none();
+        let mut dropped = Vec::new();
+        for change in changes {
+            match change {
+                PreparedChange::Makes(name) if shows_by_former => run.push(name),
+                PreparedChange::Makes(_) => {}
+                PreparedChange::Drops(name) => dropped.push(name),
+            }
         }
-        let all = found.run.iter().chain(&found.dropped);
-        if !all.into_iter().all(|name| is_plain(name)) {
+        if !run.iter().chain(&dropped).all(|name| is_plain(name)) {
             // Servers take some names for equal that differ here.
             return Touched::All;
         }
-        Touched::Named(found.run, found.dropped)
+        Touched::Named(run, dropped)
     }
 
     /// What EXECUTE has run, where that is known.

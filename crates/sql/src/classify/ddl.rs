@@ -124,12 +124,28 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             self.skip_definer();
         }
         match self.cursor.keyword() {
-            Keyword::Table => self.whole(Class::AlterTable, Why::Ddl, Effects::IMPLICIT_COMMIT),
+            Keyword::Table => self.alter_table(),
             Keyword::User => self.alter_user(),
             Keyword::Role => self.account(),
             Keyword::Instance => self.whole(Class::Admin, Why::Admin, Effects::IMPLICIT_COMMIT),
             _ => self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT),
         }
+    }
+
+    /// `ALTER TABLE t ..`, which may rename it.
+    fn alter_table(&mut self) -> Class {
+        while !self.cursor.at_end() {
+            // Of a column or a key the table keeps its name.
+            let of_part = [&b"column"[..], b"index", b"key"];
+            let ahead = self.cursor.text(self.cursor.ahead);
+            if self.cursor.keyword() == Keyword::Rename
+                && !of_part.iter().any(|part| ahead.eq_ignore_ascii_case(part))
+            {
+                self.emit(Event::RenamesTable);
+            }
+            self.skip_token();
+        }
+        self.whole(Class::AlterTable, Why::Ddl, Effects::IMPLICIT_COMMIT)
     }
 
     pub(super) fn drop_object(&mut self) -> Class {
@@ -162,10 +178,15 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     /// `TABLE[S] [IF EXISTS] a, b.c`, also `SEQUENCE`.
     fn drop_tables(&mut self) {
         self.effects |= Effects::DROPS_TABLES;
+        let is_sequence = self.cursor.keyword() == Keyword::Sequence;
         self.skip_token();
+        // That leaves a table of the name where it is, without an error.
+        let may_leave_it = is_sequence && self.cursor.keyword() == Keyword::If;
         self.skip_if_exists();
         while let Some(table) = self.table_name() {
-            self.drops(table);
+            if !may_leave_it {
+                self.drops(table);
+            }
             if !self.cursor.here.is(TokenKind::Comma) {
                 break;
             }
@@ -181,7 +202,10 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     pub(super) fn rename(&mut self) -> Class {
         match self.cursor.ahead.keyword {
             Keyword::User => self.account(),
-            _ => self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT),
+            _ => {
+                self.emit(Event::RenamesTable);
+                self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT)
+            }
         }
     }
 }

@@ -305,7 +305,10 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
                 self.emit(Event::ReleasesLock(None));
                 self.advisory(Effects::RELEASES_LOCK);
             }
-            Call::ReleaseAllLocks => self.advisory(Effects::RELEASES_ALL_LOCKS),
+            Call::ReleaseAllLocks => {
+                self.emit(Event::ReleasesAllLocks);
+                self.advisory(Effects::RELEASES_ALL_LOCKS);
+            }
             Call::LooksAtLock => self.advisory(Effects::empty()),
             Call::Wait => self.refuse(Why::ReplicationWait),
             Call::ServerState => self.refuse(Why::ServerState),

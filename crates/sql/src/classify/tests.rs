@@ -339,6 +339,7 @@ proptest! {
         crate::user_variables_assigned(&sql, options);
         crate::temporary_tables(&sql, options);
         crate::advisory_locks(&sql, options);
+        crate::calls_locks_once(&sql, options);
         crate::sql_prepared(&sql, options);
         crate::handlers(&sql, options);
         crate::kill_target(&sql, options);
@@ -372,6 +373,7 @@ proptest! {
         prop_assert_eq!(&names.user_variables, &crate::user_variables_assigned(&sql, options));
         prop_assert_eq!(&names.advisory_locks, &crate::advisory_locks(&sql, options));
         prop_assert_eq!(&names.handlers, &crate::handlers(&sql, options));
+        prop_assert_eq!(&names.server_locks, &crate::server_locks(&sql, options));
         prop_assert_eq!(&names.temporary_tables, &crate::temporary_tables(&sql, options));
         prop_assert_eq!(&names.sql_prepared, &crate::sql_prepared(&sql, options));
         prop_assert_eq!(&names.used_schemas, &crate::used_schemas(&sql, options));
@@ -413,11 +415,14 @@ proptest! {
     fn an_effect_has_its_details(sql in any_text(), options in any_options()) {
         let effects = classify(&sql, options).effects;
         let has = |effect| effects.contains(effect);
+        let locks = crate::advisory_locks(&sql, options);
+        let handlers = crate::handlers(&sql, options);
         let details = [
             (Effects::SETS_USER_VARS, !crate::user_variables_assigned(&sql, options).is_empty()),
-            (Effects::GETS_LOCK, !crate::advisory_locks(&sql, options).taken.is_empty()),
-            (Effects::RELEASES_LOCK, !crate::advisory_locks(&sql, options).released.is_empty()),
-            (Effects::OPENS_HANDLER, !crate::handlers(&sql, options).opened.is_empty()),
+            (Effects::GETS_LOCK, locks.iter().any(|call| matches!(call, crate::LockCall::Takes(_)))),
+            (Effects::RELEASES_LOCK, locks.iter().any(|call| matches!(call, crate::LockCall::Releases(_)))),
+            (Effects::RELEASES_ALL_LOCKS, locks.contains(&crate::LockCall::ReleasesAll)),
+            (Effects::OPENS_HANDLER, handlers.iter().any(|one| matches!(one, crate::HandlersChange::Opens(_)))),
         ];
         for (effect, is_found) in details {
             prop_assert_eq!(has(effect), is_found, "{:?}", effect);

@@ -4,6 +4,7 @@
 
 use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Uses, Watch, Why};
 use crate::event::Whose;
+use crate::names::ServerLock;
 
 /// Beginning a transaction commits the open one and lets go of table locks.
 const BEGINNING: Effects =
@@ -100,14 +101,24 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     pub(super) fn lock(&mut self) -> Class {
         self.cursor.bump();
         match (self.cursor.keyword(), self.cursor.ahead.keyword) {
-            (Keyword::Table | Keyword::Tables, Keyword::For) | (Keyword::Instance | Keyword::Binlog, _) => {
-                self.whole(Class::Backup, Why::Locks, Effects::READ_LOCK)
-            }
+            (Keyword::Table | Keyword::Tables, Keyword::For) => self.takes_server_lock(ServerLock::Tables),
+            (Keyword::Instance, _) => self.takes_server_lock(ServerLock::Instance),
+            (Keyword::Binlog, _) => self.takes_server_lock(ServerLock::Binlog),
             (Keyword::Table | Keyword::Tables, _) => {
                 self.whole(Class::LockTables, Why::Locks, Effects::LOCKS_TABLES | Effects::IMPLICIT_COMMIT)
             }
             _ => self.unknown(),
         }
+    }
+
+    fn takes_server_lock(&mut self, lock: ServerLock) -> Class {
+        self.emit(Event::TakesServerLock(lock));
+        self.whole(Class::Backup, Why::Locks, Effects::READ_LOCK)
+    }
+
+    fn ends_server_lock(&mut self, lock: ServerLock) -> Class {
+        self.emit(Event::EndsServerLock(lock));
+        self.whole(Class::Backup, Why::Locks, Effects::RELEASES_READ_LOCK)
     }
 
     /// `UNLOCK TABLES` also lets go of `FLUSH TABLES WITH READ LOCK`.
@@ -116,11 +127,11 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             Keyword::Table | Keyword::Tables => {
                 let effects =
                     Effects::UNLOCKS_TABLES | Effects::RELEASES_READ_LOCK | Effects::IMPLICIT_COMMIT;
+                self.emit(Event::EndsServerLock(ServerLock::Tables));
                 self.whole(Class::UnlockTables, Why::Locks, effects)
             }
-            Keyword::Instance | Keyword::Binlog => {
-                self.whole(Class::Backup, Why::Locks, Effects::RELEASES_READ_LOCK)
-            }
+            Keyword::Instance => self.ends_server_lock(ServerLock::Instance),
+            Keyword::Binlog => self.ends_server_lock(ServerLock::Binlog),
             _ => self.unknown(),
         }
     }
@@ -146,6 +157,8 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
                     self.effects |= Effects::READ_LOCK;
                     if names_tables {
                         self.effects |= Effects::LOCKS_TABLES;
+                    } else {
+                        self.emit(Event::TakesServerLock(ServerLock::Tables));
                     }
                 }
                 self.skip_token();
@@ -164,11 +177,12 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     pub(super) fn backup(&mut self) -> Class {
         self.cursor.bump();
         let (here, ahead) = (self.cursor.keyword(), self.cursor.ahead.keyword);
-        let effects = match (here, ahead) {
-            (Keyword::Stage, Keyword::End) | (Keyword::Unlock, _) => Effects::RELEASES_READ_LOCK,
-            (Keyword::Stage | Keyword::Lock, _) => Effects::READ_LOCK,
-            _ => return self.unknown(),
-        };
-        self.whole(Class::Backup, Why::Locks, effects)
+        match (here, ahead) {
+            (Keyword::Stage, Keyword::End) => self.ends_server_lock(ServerLock::Stage),
+            (Keyword::Unlock, _) => self.ends_server_lock(ServerLock::Backup),
+            (Keyword::Stage, _) => self.takes_server_lock(ServerLock::Stage),
+            (Keyword::Lock, _) => self.takes_server_lock(ServerLock::Backup),
+            _ => self.unknown(),
+        }
     }
 }

@@ -5,29 +5,29 @@ use crate::LexOptions;
 use crate::classify::walk;
 use crate::event::Event;
 
-/// Names of handlers (the alias where there is one): lower-case, since servers compare them without case.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Handlers {
-    /// Opened by `HANDLER .. OPEN`.
-    pub opened: Vec<String>,
-    /// Closed by `HANDLER .. CLOSE`.
-    pub closed: Vec<String>,
+/// What a text does to a handler of this name (the alias where there is one): lower-case, since servers compare them without case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandlersChange {
+    /// `HANDLER .. OPEN`.
+    Opens(String),
+    /// `HANDLER .. CLOSE`.
+    Closes(String),
 }
 
-/// The handlers that the text opens and closes.
-pub fn handlers(sql: &[u8], options: LexOptions) -> Handlers {
-    let mut handlers = Handlers::default();
-    walk(sql, options, |event| handlers.take(&event, sql, options));
-    handlers
+/// What the text does to handlers, in its order.
+pub fn handlers(sql: &[u8], options: LexOptions) -> Vec<HandlersChange> {
+    let mut changes = Vec::new();
+    walk(sql, options, |event| changes.extend(HandlersChange::of(&event, sql, options)));
+    changes
 }
 
-impl Handlers {
-    pub(crate) fn take(&mut self, event: &Event, sql: &[u8], options: LexOptions) {
+impl HandlersChange {
+    pub(crate) fn of(event: &Event, sql: &[u8], options: LexOptions) -> Option<Self> {
         let text = |name| name_text(name, sql, options).to_lowercase();
         match *event {
-            Event::OpensHandler(name) => self.opened.push(text(name)),
-            Event::ClosesHandler(name) => self.closed.push(text(name)),
-            _ => {}
+            Event::OpensHandler(name) => Some(Self::Opens(text(name))),
+            Event::ClosesHandler(name) => Some(Self::Closes(text(name))),
+            _ => None,
         }
     }
 }

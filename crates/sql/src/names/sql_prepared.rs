@@ -11,12 +11,19 @@ use crate::lexer::{Token, TokenKind};
 /// Names of SQL prepared statements: lower-case, since servers compare them without case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SqlPrepared {
-    /// Made by `PREPARE`.
-    pub made: Vec<String>,
-    /// Dropped by `DEALLOCATE PREPARE` or `DROP PREPARE`.
-    pub dropped: Vec<String>,
+    /// Made and dropped, in the order of the text.
+    pub changes: Vec<PreparedChange>,
     /// Run by `EXECUTE`.
     pub run: Vec<String>,
+}
+
+/// What a text does to a prepared statement of SQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PreparedChange {
+    /// `PREPARE`.
+    Makes(String),
+    /// `DEALLOCATE PREPARE` or `DROP PREPARE`.
+    Drops(String),
 }
 
 /// The prepared statements of SQL that the text makes, runs and drops.
@@ -26,12 +33,21 @@ pub fn sql_prepared(sql: &[u8], options: LexOptions) -> SqlPrepared {
     prepared
 }
 
+impl PreparedChange {
+    /// The name of the statement.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Makes(name) | Self::Drops(name) => name,
+        }
+    }
+}
+
 impl SqlPrepared {
     pub(crate) fn take(&mut self, event: &Event, sql: &[u8], options: LexOptions) {
         let name = |name| name_text(name, sql, options).to_lowercase();
         match *event {
-            Event::Prepares(token) => self.made.push(name(token)),
-            Event::Deallocates(token) => self.dropped.push(name(token)),
+            Event::Prepares(token) => self.changes.push(PreparedChange::Makes(name(token))),
+            Event::Deallocates(token) => self.changes.push(PreparedChange::Drops(name(token))),
             Event::Executes(token) => self.run.push(name(token)),
             _ => {}
         }

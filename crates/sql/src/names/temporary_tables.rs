@@ -1,4 +1,4 @@
-//! The temporary tables that a text makes and drops.
+//! The temporary tables that a text makes, renames and drops.
 
 use super::name_text;
 use crate::LexOptions;
@@ -14,32 +14,35 @@ pub struct TableName {
     pub name: String,
 }
 
-/// The temporary tables that a text makes and the tables that it drops.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TemporaryTables {
-    /// Made by `CREATE TEMPORARY TABLE`.
-    pub created: Vec<TableName>,
-    /// Named by `DROP [TEMPORARY] TABLE`; those that are not temporary are among them.
-    pub dropped: Vec<TableName>,
+/// What a text does to a table that may be temporary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableChange {
+    /// `CREATE TEMPORARY TABLE`.
+    Creates(TableName),
+    /// `DROP [TEMPORARY] TABLE`.
+    Drops(TableName),
+    /// `ALTER TABLE .. RENAME`, `RENAME TABLE`, of any.
+    Renames,
 }
 
-/// The temporary tables that the text makes, and the tables that it drops.
-pub fn temporary_tables(sql: &[u8], options: LexOptions) -> TemporaryTables {
-    let mut tables = TemporaryTables::default();
-    walk(sql, options, |event| tables.take(&event, sql, options));
-    tables
+/// What the text does to tables that may be temporary, in its order.
+pub fn temporary_tables(sql: &[u8], options: LexOptions) -> Vec<TableChange> {
+    let mut changes = Vec::new();
+    walk(sql, options, |event| changes.extend(TableChange::of(&event, sql, options)));
+    changes
 }
 
-impl TemporaryTables {
-    pub(crate) fn take(&mut self, event: &Event, sql: &[u8], options: LexOptions) {
+impl TableChange {
+    pub(crate) fn of(event: &Event, sql: &[u8], options: LexOptions) -> Option<Self> {
         let text = |table: Qualified| TableName {
             schema: table.schema.map(|schema| name_text(schema, sql, options)),
             name: name_text(table.name, sql, options),
         };
         match *event {
-            Event::CreatesTemporary(table) => self.created.push(text(table)),
-            Event::DropsTable(table) => self.dropped.push(text(table)),
-            _ => {}
+            Event::CreatesTemporary(table) => Some(Self::Creates(text(table))),
+            Event::DropsTable(table) => Some(Self::Drops(text(table))),
+            Event::RenamesTable => Some(Self::Renames),
+            _ => None,
         }
     }
 }

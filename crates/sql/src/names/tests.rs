@@ -17,10 +17,6 @@ fn table(schema: Option<&str>, name: &str) -> TableName {
     TableName { schema: schema.map(str::to_owned), name: name.to_owned() }
 }
 
-fn some(names: &[&str]) -> Vec<Option<String>> {
-    names.iter().map(|name| Some((*name).to_owned())).collect()
-}
-
 #[test]
 fn user_variables_are_named_without_case_and_quotes() {
     let assigned = |sql: &str| user_variables_assigned(sql.as_bytes(), DEFAULT);
@@ -44,38 +40,131 @@ fn user_variables_are_named_without_case_and_quotes() {
 fn temporary_tables_keep_their_case_and_schema() {
     let tables = |sql: &str| temporary_tables(sql.as_bytes(), DEFAULT);
     let made = tables("CREATE TEMPORARY TABLE IF NOT EXISTS `My``DB`.T (a INT)");
-    assert_eq!(made.created, [table(Some("My`DB"), "T")]);
-    assert_eq!(tables("CREATE TABLE t (a INT)"), TemporaryTables::default());
-    let dropped = tables("DROP TABLE IF EXISTS a, `b`.`c`, d CASCADE").dropped;
-    assert_eq!(dropped, [table(None, "a"), table(Some("b"), "c"), table(None, "d")]);
-    assert_eq!(
-        tables("DROP TEMPORARY TABLE t; CREATE TEMPORARY TABLE u SELECT 1").created,
-        [table(None, "u")]
-    );
+    assert_eq!(made, [TableChange::Creates(table(Some("My`DB"), "T"))]);
+    assert!(tables("CREATE TABLE t (a INT)").is_empty());
+    let dropped = tables("DROP TABLE IF EXISTS a, `b`.`c`, d CASCADE");
+    let names = [table(None, "a"), table(Some("b"), "c"), table(None, "d")];
+    assert_eq!(dropped, names.map(TableChange::Drops));
+    let both = tables("DROP TEMPORARY TABLE t; CREATE TEMPORARY TABLE u SELECT 1");
+    assert_eq!(both, [TableChange::Drops(table(None, "t")), TableChange::Creates(table(None, "u"))]);
     let replaced = temporary_tables(b"CREATE OR REPLACE TEMPORARY TABLE t LIKE u", MARIADB);
-    assert_eq!(replaced.created, [table(None, "t")]);
+    assert_eq!(replaced, [TableChange::Creates(table(None, "t"))]);
+    let sequences =
+        temporary_tables(b"DROP TEMPORARY SEQUENCE IF EXISTS s; DROP TEMPORARY SEQUENCE r", MARIADB);
+    assert_eq!(sequences, [TableChange::Drops(table(None, "r"))]);
+}
+
+#[test]
+fn tables_are_renamed_in_two_forms() {
+    for (sql, renames) in [
+        ("ALTER TABLE t RENAME TO u", true),
+        ("ALTER TABLE s.t ADD a INT, RENAME `column`", true),
+        ("ALTER TABLE t RENAME COLUMN a TO b, RENAME INDEX i TO j", false),
+        ("ALTER TABLE t RENAME KEY i TO j, RENAME u", true),
+        ("ALTER TABLE t ADD a INT", false),
+        ("RENAME TABLE t TO u", true),
+        ("RENAME USER a TO b", false),
+    ] {
+        let changes = temporary_tables(sql.as_bytes(), DEFAULT);
+        assert_eq!(changes.contains(&TableChange::Renames), renames, "{sql}");
+    }
 }
 
 #[test]
 fn advisory_locks_are_named_where_the_name_is_a_literal() {
     let locks = |sql: &str| advisory_locks(sql.as_bytes(), DEFAULT);
-    let found = locks("SELECT GET_LOCK('a''b', 1), GET_LOCK(\"c\\\"d\", 1), RELEASE_LOCK('e')");
-    assert_eq!(found, AdvisoryLocks { taken: some(&["a'b", "c\"d"]), released: some(&["e"]) });
+    let name = |name: &str| Some(name.to_owned());
+    let found = locks("SELECT GET_LOCK('a''b', 1), RELEASE_LOCK('e'), GET_LOCK(\"c\\\"d\", 1)");
+    let calls = [LockCall::Takes(name("a'b")), LockCall::Releases(name("e")), LockCall::Takes(name("c\"d"))];
+    assert_eq!(found, calls);
     let unnamed =
         locks("SELECT GET_LOCK(@x, 1), GET_LOCK('a' 'b', 1), get_lock(concat('a'), 1), RELEASE_LOCK(?)");
-    assert_eq!(unnamed, AdvisoryLocks { taken: vec![None; 3], released: vec![None] });
-    assert_eq!(locks("SELECT IS_FREE_LOCK('a'), RELEASE_ALL_LOCKS()"), AdvisoryLocks::default());
+    assert_eq!(unnamed[..3], [const { LockCall::Takes(None) }; 3]);
+    assert_eq!(unnamed[3..], [LockCall::Releases(None)]);
+    assert_eq!(locks("SELECT IS_FREE_LOCK('a'), RELEASE_ALL_LOCKS()"), [LockCall::ReleasesAll]);
+}
+
+#[test]
+fn a_lock_call_is_surely_run_once_where_it_is_an_item_without_rows() {
+    for (sql, is_once) in [
+        ("SELECT GET_LOCK('a', 1)", true),
+        ("select release_lock('a') as x, GET_LOCK('b', 1) 'y', GET_LOCK('c', 1) z;", true),
+        (
+            "DO GET_LOCK('a', 1), `RELEASE_LOCK`('b'); SET @a = GET_LOCK('a', 1), @b = RELEASE_ALL_LOCKS()",
+            true,
+        ),
+        ("SELECT @a := GET_LOCK('a', (SELECT 1 FROM t))", true),
+        ("SELECT GET_LOCK('a', 1) FROM DUAL", true),
+        ("SELECT GET_LOCK('a', 1) INTO @a", true),
+        ("SELECT 1 FROM t LIMIT 1; DO GET_LOCK('a', 1)", true),
+        ("SELECT IF(0, 1, 2) LIMIT 0", true),
+        ("SELECT GET_LOCK('a', 1) FROM t", false),
+        ("SELECT GET_LOCK('a', 1) FROM `dual`", false),
+        ("SELECT GET_LOCK('a', 1) FROM DUAL WHERE 0", false),
+        ("DO GET_LOCK('a', 1); SELECT RELEASE_LOCK('a') LIMIT 0", false),
+        ("SELECT GET_LOCK('a', 1) AS x HAVING x", false),
+        ("SELECT GET_LOCK('a', 1) x GROUP BY x", false),
+        ("SELECT NULLIF(GET_LOCK('a', 1), 2)", false),
+        ("SELECT BENCHMARK(3, GET_LOCK('a', 1))", false),
+        ("SELECT IF(0, RELEASE_LOCK('a'), 1)", false),
+        ("SELECT 0 AND RELEASE_LOCK('a')", false),
+        ("SELECT NULL = RELEASE_LOCK('a')", false),
+        ("SELECT GET_LOCK('a', 1) IN (1, 2)", false),
+        ("SELECT CASE 1 WHEN 2 THEN RELEASE_LOCK('a') END", false),
+        ("SELECT (SELECT RELEASE_LOCK('a') FROM t)", false),
+        ("INSERT INTO t VALUES (GET_LOCK('a', 1))", false),
+        ("EXPLAIN SELECT RELEASE_LOCK('a')", false),
+    ] {
+        assert_eq!(calls_locks_once(sql.as_bytes(), DEFAULT), is_once, "{sql}");
+    }
+}
+
+#[test]
+fn each_lock_on_the_server_has_its_end() {
+    use ServerLock::{Backup, Binlog, Instance, Stage, Tables};
+    for (sql, change) in [
+        ("FLUSH TABLES WITH READ LOCK", Some(ServerLockChange::Takes(Tables))),
+        ("LOCK TABLES FOR BACKUP", Some(ServerLockChange::Takes(Tables))),
+        ("UNLOCK TABLES", Some(ServerLockChange::Ends(Tables))),
+        ("LOCK INSTANCE FOR BACKUP", Some(ServerLockChange::Takes(Instance))),
+        ("UNLOCK INSTANCE", Some(ServerLockChange::Ends(Instance))),
+        ("LOCK BINLOG FOR BACKUP", Some(ServerLockChange::Takes(Binlog))),
+        ("UNLOCK BINLOG", Some(ServerLockChange::Ends(Binlog))),
+        ("BACKUP STAGE BLOCK_DDL", Some(ServerLockChange::Takes(Stage))),
+        ("BACKUP STAGE END", Some(ServerLockChange::Ends(Stage))),
+        ("BACKUP LOCK t", Some(ServerLockChange::Takes(Backup))),
+        ("BACKUP UNLOCK", Some(ServerLockChange::Ends(Backup))),
+        // Locks on tables, which a transaction ends.
+        ("FLUSH TABLES t WITH READ LOCK", None),
+        ("LOCK TABLES t READ", None),
+        ("BEGIN", None),
+    ] {
+        let found = server_locks(sql.as_bytes(), MARIADB);
+        assert_eq!(found, change.into_iter().collect::<Vec<_>>(), "{sql}");
+    }
 }
 
 #[test]
 fn sql_prepared_statements_and_handlers_are_named_without_case() {
     let prepared =
         sql_prepared(b"PREPARE `S1` FROM 'x'; PREPARE s2 FROM @y; DROP PREPARE S1; EXECUTE s2", DEFAULT);
-    let (made, dropped) = (vec!["s1".into(), "s2".into()], vec!["s1".into()]);
-    assert_eq!(prepared, SqlPrepared { made, dropped, run: vec!["s2".into()] });
+    let changes = vec![
+        PreparedChange::Makes("s1".into()),
+        PreparedChange::Makes("s2".into()),
+        PreparedChange::Drops("s1".into()),
+    ];
+    assert_eq!(prepared, SqlPrepared { changes, run: vec!["s2".into()] });
     let opened =
         handlers(b"HANDLER db.T OPEN AS H; HANDLER u OPEN; HANDLER h READ NEXT; HANDLER u CLOSE", DEFAULT);
-    assert_eq!(opened, Handlers { opened: vec!["h".into(), "u".into()], closed: vec!["u".into()] });
+    let name = |name: &str| name.to_owned();
+    assert_eq!(
+        opened,
+        [
+            HandlersChange::Opens(name("h")),
+            HandlersChange::Opens(name("u")),
+            HandlersChange::Closes(name("u"))
+        ]
+    );
 }
 
 #[test]
@@ -227,7 +316,10 @@ fn session_functions_are_found_with_their_parentheses() {
 
 #[test]
 fn literals_are_read_as_the_session_reads_them() {
-    let taken = |sql: &[u8], options| advisory_locks(sql, options).taken.remove(0).unwrap();
+    let taken = |sql: &[u8], options| match advisory_locks(sql, options).remove(0) {
+        LockCall::Takes(Some(name)) => name,
+        other => panic!("{other:?}"),
+    };
     assert_eq!(taken(br"SELECT GET_LOCK('a\nb\%c\\d\x', 1)", DEFAULT), "a\nb\\%c\\dx");
     let literal = LexOptions { backslash: Backslash::Literal, ..DEFAULT };
     assert_eq!(taken(br"SELECT GET_LOCK('a\', 1)", literal), "a\\");

@@ -1,6 +1,6 @@
 //! How much of a statement was done, where its response says that it failed.
 
-use delphinus_sql::{Assignment, Class, Effects, Flavor};
+use delphinus_sql::{Assignment, Class, Effects, Flavor, LockCall, calls_locks_once};
 use delphinus_wire::error_code;
 
 use super::{Executed, NOT_RESOLVED_IN_LIST};
@@ -93,7 +93,10 @@ fn may_have_locked(executed: &Executed<'_>, error: u16) -> bool {
     if !statement.effects.contains(Effects::GETS_LOCK) {
         return false;
     }
-    if NOT_LOCKED.contains(&error) && text.names().advisory_locks.taken.len() == 1 {
+    let is_too_long = error == error_code::ER_USER_LOCK_OVERLONG_NAME && text.lex.flavor == Flavor::MySql;
+    let takes =
+        || text.names().advisory_locks.iter().filter(|call| matches!(call, LockCall::Takes(_))).count();
+    if (is_too_long || NOT_LOCKED.contains(&error)) && takes() == 1 && calls_locks_once(text.sql, text.lex) {
         return false;
     }
     match statement.class {

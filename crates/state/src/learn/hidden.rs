@@ -21,7 +21,7 @@ pub(super) fn learn(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
     }
     if hidden.locks {
         add(PinReason::AdvisoryLock);
-        pins.advisory_locks.entry(None).or_insert(1);
+        pins.advisory_locks.add_unnamed();
     }
     // Where the server lists them all, that is asked.
     if !(learnt.hidden_user_vars && executed.text.lex.flavor == Flavor::MariaDb) {

@@ -1,13 +1,15 @@
 //! Which pins a statement makes and which it ends.
 
 use std::collections::HashSet;
-use std::collections::btree_map::Entry;
 use std::time::Instant;
 
-use delphinus_sql::{Assignment, Class, Effects, Scope, TableName, Target};
+use delphinus_sql::{
+    Assignment, Class, Effects, HandlersChange, LockCall, Scope, ServerLockChange, TableChange, TableName,
+    Target, calls_locks_once,
+};
 
 use super::variables::{TRACE_OFF, reads_as_0, reported};
-use super::{Done, Executed};
+use super::{Done, Executed, has_word};
 use crate::pin::{PinReason, Pins};
 use crate::tracker::{Changed, Response};
 use crate::vars::{OF_SCHEMA, is_movable, is_wide, keeps_records};
@@ -15,10 +17,14 @@ use crate::vars::{OF_SCHEMA, is_movable, is_wide, keeps_records};
 /// True for a statement that has set the variables of the schema anew, as its last act. Servers do not report entering the schema
 /// that the session is in.
 fn enters_schema(executed: &Executed<'_>) -> bool {
-    let reports = |response: &Response| response.changes.iter().any(|one| matches!(one, Changed::Schema(_)));
     let statement = executed.statement;
     executed.response.is_ok()
-        && (statement.class == Class::Use || statement.class != Class::Multi && reports(executed.response))
+        && (statement.class == Class::Use
+            || statement.class != Class::Multi && reports_schema(executed.response))
+}
+
+fn reports_schema(response: &Response) -> bool {
+    response.changes.iter().any(|one| matches!(one, Changed::Schema(_)))
 }
 
 /// What was done only perhaps can pin, but ends no pin.
@@ -37,19 +43,18 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
         return;
     }
     let has = |effect| effects.contains(effect);
-    if has(Effects::CREATES_TEMP_TABLE) || has(Effects::DROPS_TABLES) {
-        learn_temporary_tables(pins, schema.unwrap_or_default(), executed, done);
+    let may_rename = Effects::IMPLICIT_COMMIT.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+    if has(Effects::CREATES_TEMP_TABLE)
+        || has(Effects::DROPS_TABLES)
+        || effects.intersects(may_rename) && !pins.temporary_tables.is_empty()
+    {
+        learn_temporary_tables(pins, schema, executed, done);
     }
     if has(Effects::GETS_LOCK) || has(Effects::RELEASES_LOCK) || has(Effects::RELEASES_ALL_LOCKS) {
         learn_advisory_locks(pins, executed, done);
     }
     if has(Effects::OPENS_HANDLER) || has(Effects::CLOSES_HANDLER) {
-        let found = &executed.text.names().handlers;
-        pins.handlers.extend(found.opened.iter().cloned());
-        if done == Done::All {
-            found.closed.iter().for_each(|name| _ = pins.handlers.remove(name));
-        }
-        set(pins, PinReason::Handler, |pins| !pins.handlers.is_empty(), executed);
+        learn_handlers(pins, executed, done);
     }
     learn_locks(pins, executed, done);
     if has(Effects::SETS_NEXT_TRANSACTION) {
@@ -82,59 +87,106 @@ fn learn_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     };
     let unlocks = has(Effects::UNLOCKS_TABLES);
     ends(PinReason::TableLock, unlocks || has(Effects::BEGINS_TRANSACTION));
-    ends(PinReason::ReadLock, unlocks || has(Effects::RELEASES_READ_LOCK));
     ends(PinReason::Xa, has(Effects::XA_ENDS));
     if has(Effects::LOCKS_TABLES) {
         add(pins, PinReason::TableLock, executed);
     }
-    if has(Effects::READ_LOCK) {
-        add(pins, PinReason::ReadLock, executed);
+    if has(Effects::READ_LOCK) || has(Effects::RELEASES_READ_LOCK) {
+        learn_server_locks(pins, executed, done);
     }
     if has(Effects::XA_STARTS) {
         add(pins, PinReason::Xa, executed);
     }
 }
 
-fn learn_temporary_tables(pins: &mut Pins, schema: &str, executed: &Executed<'_>, done: Done) {
-    let found = &executed.text.names().temporary_tables;
-    let key = |table: &TableName| format!("{}.{}", table.schema.as_deref().unwrap_or(schema), table.name);
-    pins.temporary_tables.extend(found.created.iter().map(key));
-    for table in found.dropped.iter().filter(|_| done == Done::All) {
-        pins.temporary_tables.remove(&key(table));
+fn learn_server_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
+    for change in &executed.text.names().server_locks {
+        match change {
+            ServerLockChange::Takes(lock) => _ = pins.server_locks.insert(*lock),
+            ServerLockChange::Ends(lock) if done == Done::All => _ = pins.server_locks.remove(lock),
+            ServerLockChange::Ends(_) => {}
+        }
+    }
+    set(pins, PinReason::ReadLock, |pins| !pins.server_locks.is_empty(), executed);
+}
+
+/// True if each table without a schema was one of the schema that the session is in after the statement: it was in no other one
+/// meanwhile. Servers report entering one, also where a statement runs that was prepared in another one, and leaving that.
+fn has_stayed_in_schema(executed: &Executed<'_>) -> bool {
+    !executed.statement.effects.contains(Effects::CHANGES_SCHEMA) && !reports_schema(executed.response)
+}
+
+/// A table of which it is not certain what it is called now is held without a name: none is seen to be dropped.
+fn learn_temporary_tables(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'_>, done: Done) {
+    let Executed { statement, text, .. } = executed;
+    let schema = schema.filter(|_| has_stayed_in_schema(executed));
+    // No name has the byte between the two.
+    let key = |table: &TableName| {
+        table.schema.as_deref().or(schema).map(|schema| format!("{schema}\0{}", table.name))
+    };
+    let held = &mut pins.temporary_tables;
+    for change in &text.names().temporary_tables {
+        match change {
+            TableChange::Creates(table) => match key(table) {
+                Some(key) => held.add_once(&key),
+                None => held.add_unnamed(),
+            },
+            TableChange::Drops(table) if done == Done::All => {
+                if let Some(key) = key(table) {
+                    held.end_one(&key);
+                }
+            }
+            TableChange::Drops(_) => {}
+            // Its new name may be in another schema: that of the session, where the text names none.
+            TableChange::Renames if held.is_empty() => {}
+            TableChange::Renames => held.add_unnamed(),
+        }
+    }
+    let runs_text = statement.effects.intersects(Effects::SQL_EXECUTES.union(Effects::UNKNOWN));
+    if runs_text && !held.is_empty() && has_word(text.sql, b"rename") {
+        held.add_unnamed();
     }
     set(pins, PinReason::TemporaryTable, |pins| !pins.temporary_tables.is_empty(), executed);
 }
 
-fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
-    let found = &executed.text.names().advisory_locks;
-    let taken: Vec<_> = if done == Done::All {
-        found.taken.iter().collect()
-    } else {
-        // What was perhaps taken again has to be released once only.
-        found.taken.iter().filter(|name| !pins.advisory_locks.contains_key(*name)).collect()
-    };
-    for name in taken {
-        *pins.advisory_locks.entry(name.clone()).or_default() += 1;
+fn learn_handlers(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
+    for change in &executed.text.names().handlers {
+        match change {
+            HandlersChange::Opens(name) => pins.handlers.add_once(name),
+            HandlersChange::Closes(name) if done == Done::All => pins.handlers.end_one(name),
+            HandlersChange::Closes(_) => {}
+        }
     }
-    if done == Done::All {
-        release_advisory_locks(pins, &found.released, executed);
+    set(pins, PinReason::Handler, |pins| !pins.handlers.is_empty(), executed);
+}
+
+fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
+    let text = executed.text;
+    let is_once = calls_locks_once(text.sql, text.lex);
+    let is_sure = is_once && done == Done::All;
+    let held = &mut pins.advisory_locks;
+    for call in &text.names().advisory_locks {
+        match call {
+            LockCall::Takes(Some(name)) if is_too_long(name) => {}
+            LockCall::Takes(Some(name)) if is_sure => held.add(name),
+            // What was perhaps taken again has to be released once only.
+            LockCall::Takes(Some(name)) if is_once => held.add_once(name),
+            // Servers count how often a lock was taken.
+            LockCall::Takes(_) => held.add_unnamed(),
+            LockCall::Releases(Some(name)) if is_sure => held.end_one(name),
+            LockCall::ReleasesAll if is_sure => held.clear(),
+            // One whose name is an expression may be any of them.
+            LockCall::Releases(_) | LockCall::ReleasesAll => {}
+        }
     }
     set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
 }
 
-fn release_advisory_locks(pins: &mut Pins, released: &[Option<String>], executed: &Executed<'_>) {
-    // One whose name is an expression may be any of them.
-    for name in released.iter().flatten() {
-        if let Entry::Occupied(mut held) = pins.advisory_locks.entry(Some(name.clone())) {
-            *held.get_mut() -= 1;
-            if *held.get() == 0 {
-                held.remove();
-            }
-        }
-    }
-    if executed.statement.effects.contains(Effects::RELEASES_ALL_LOCKS) {
-        pins.advisory_locks.clear();
-    }
+/// True for a name that no server takes: MySQL has 64 characters at most, MariaDB 192 bytes. In its character set each may have
+/// four bytes, which are read as four characters here where it is not UTF-8.
+fn is_too_long(name: &str) -> bool {
+    const MOST_CHARACTERS: usize = 4 * 64;
+    name.chars().nth(MOST_CHARACTERS).is_some()
 }
 
 /// Variables that SET TRANSACTION sets.

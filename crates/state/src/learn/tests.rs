@@ -145,6 +145,96 @@ fn a_lock_that_was_perhaps_taken_again_is_released_once() {
 }
 
 #[test]
+fn what_pins_counts_in_the_order_of_the_text() {
+    let (lock, handler, none): (&[&str], &[&str], &[&str]) = (&["get_lock"], &["handler"], &[]);
+    for (texts, pins) in [
+        (&["DO RELEASE_LOCK('x'); SELECT GET_LOCK('x', 1)"][..], lock),
+        (&["SELECT RELEASE_ALL_LOCKS(), GET_LOCK('y', 1)"], lock),
+        (&["SELECT GET_LOCK('y', 1), RELEASE_ALL_LOCKS()"], none),
+        (&["DO GET_LOCK('x', 1), RELEASE_LOCK('x')"], none),
+        (&["HANDLER t OPEN AS h; HANDLER h CLOSE; HANDLER t OPEN AS h"], handler),
+        (&["HANDLER t OPEN AS h; HANDLER h CLOSE"], none),
+    ] {
+        assert_eq!(pins_after(in_x(), texts), pins, "{texts:?}");
+    }
+}
+
+#[test]
+fn each_lock_on_the_server_is_ended_by_its_own_statement() {
+    let global = "FLUSH TABLES WITH READ LOCK";
+    let instance = "LOCK INSTANCE FOR BACKUP";
+    for (texts, is_held) in [
+        (&[instance, global, "UNLOCK INSTANCE"][..], true),
+        (&[global, instance, "UNLOCK TABLES"], true),
+        (&[global, instance, "UNLOCK TABLES", "UNLOCK INSTANCE"], false),
+        (&["BACKUP LOCK t", "UNLOCK TABLES"], true),
+        (&["BACKUP STAGE START", "BACKUP UNLOCK"], true),
+        (&["BACKUP STAGE START", "BACKUP STAGE END"], false),
+        (&[global, "START TRANSACTION"], true),
+        (&["FLUSH TABLES t WITH READ LOCK", "START TRANSACTION"], false),
+        (&["UNLOCK TABLES; FLUSH TABLES WITH READ LOCK"], true),
+        (&["FLUSH TABLES WITH READ LOCK; UNLOCK TABLES"], false),
+    ] {
+        let session = Session { lex: mariadb(), ..Session::default() };
+        assert_eq!(pins_after(session, texts).contains(&"read_lock"), is_held, "{texts:?}");
+    }
+}
+
+/// Servers count them. What is perhaps not run ends nothing.
+#[test]
+fn a_lock_that_may_be_taken_more_than_once_is_released_with_all() {
+    let get = "SELECT GET_LOCK('a', 1)";
+    for (take, release, is_held) in [
+        ("SELECT GET_LOCK('a', 1) FROM (SELECT 1 UNION SELECT 2) t", "DO RELEASE_LOCK('a')", true),
+        ("SELECT GET_LOCK('a', 1) FROM t", "SELECT RELEASE_ALL_LOCKS()", false),
+        ("SELECT NULLIF(GET_LOCK('a', 1), 2)", "DO RELEASE_LOCK('a')", true),
+        (get, "SELECT RELEASE_LOCK('a') FROM t WHERE b = 5", true),
+        (get, "SELECT RELEASE_ALL_LOCKS() LIMIT 0", true),
+        (get, "SELECT RELEASE_LOCK('a') FROM DUAL", false),
+    ] {
+        let wanted: &[&str] = if is_held { &["get_lock"] } else { &[] };
+        assert_eq!(pins_after(in_x(), &[take, release]), wanted, "{take}; {release}");
+    }
+    let mut session = Session::default();
+    session.run("SELECT GET_LOCK('a', 1) FROM t", &failed(3058));
+    assert_eq!(session.pins(), ["get_lock"], "a row before");
+}
+
+/// A server refuses each of these, and the text may have any number.
+#[test]
+fn names_that_are_no_locks_do_not_pin() {
+    let long = |letter: &str| format!("GET_LOCK('{}', 0)", letter.repeat(1000));
+    let overlong = || Response { error: Some(4163), ..Response::default() };
+    let mut session = Session::default();
+    session.lex.flavor = Flavor::MySql;
+    session.run(&format!("DO {}, {}", long("x"), long("y")), &overlong());
+    session.run(&format!("SELECT GET_LOCK('{}', 0)", "x".repeat(65)), &overlong());
+    assert_eq!(session.pins(), [""; 0]);
+    session.run(&format!("DO GET_LOCK('a', 0), {}", long("x")), &overlong());
+    assert_eq!(session.pins(), ["get_lock"]);
+    session.ok("DO RELEASE_LOCK('a')");
+    assert_eq!(session.pins(), [""; 0]);
+    let mut session = Session { lex: mariadb(), ..Session::default() };
+    session.ok(&format!("DO {}", long("x")));
+    assert_eq!(session.pins(), [""; 0]);
+}
+
+/// More than are kept by name.
+#[test]
+fn locks_without_names_end_together() {
+    let mut session = Session::default();
+    for number in 0..300 {
+        session.ok(&format!("DO GET_LOCK('{number}', 0)"));
+    }
+    for number in 0..300 {
+        session.ok(&format!("DO RELEASE_LOCK('{number}')"));
+    }
+    assert_eq!(session.pins(), ["get_lock"]);
+    session.ok("DO RELEASE_ALL_LOCKS()");
+    assert_eq!(session.pins(), [""; 0]);
+}
+
+#[test]
 fn what_has_failed_may_pin_and_ends_no_pin() {
     let clock = || Response { changes: vec![var("timestamp", "1790000000.5")], ..failed_later(1054) };
     for (sql, response, pins) in [
@@ -198,9 +288,69 @@ fn user_variables_are_asked_for_once() {
     assert_eq!(learnt.user_vars, ["a".into(), "b".into()]);
 }
 
+/// A session in the schema `x`.
+fn in_x() -> Session {
+    let state = SessionState { schema: Some("x".into()), ..SessionState::default() };
+    Session { state, ..Session::default() }
+}
+
+/// Runs each text, and says what pins behind the last one.
+fn pins_after(mut session: Session, texts: &[&str]) -> Vec<&'static str> {
+    for sql in texts {
+        // The server says which schema it is.
+        let used = sql.rsplit_once("USE ").map(|(_, rest)| rest.split(';').next().unwrap_or_default());
+        let changes = used.map(|schema| Changed::Schema(Some(schema.into())));
+        session.run(sql, &done(2, changes.into_iter().collect()));
+    }
+    session.pins()
+}
+
+#[test]
+fn a_temporary_table_pins_until_it_is_surely_dropped() {
+    for (texts, is_held) in [
+        (&["DROP TEMPORARY TABLE IF EXISTS t; CREATE TEMPORARY TABLE t (a INT)"][..], true),
+        (&["CREATE TEMPORARY TABLE t (a INT); DROP TEMPORARY TABLE t"], false),
+        (&["CREATE TEMPORARY TABLE t (a INT)", "DROP TABLE x.t"], false),
+        (&["CREATE TEMPORARY TABLE t (a INT)", "USE y", "DROP TABLE IF EXISTS t"], true),
+        (&["USE y; CREATE TEMPORARY TABLE t (a INT); USE x", "DROP TEMPORARY TABLE IF EXISTS t"], true),
+        (&["USE y; CREATE TEMPORARY TABLE x.t (a INT); USE x", "DROP TEMPORARY TABLE IF EXISTS t"], false),
+        (&["CREATE TEMPORARY TABLE t (a INT)", "USE y; DROP TEMPORARY TABLE IF EXISTS t; USE x"], true),
+        (&["CREATE TEMPORARY TABLE `a.b`.c (a INT)", "DROP TABLE IF EXISTS a.`b.c`"], true),
+        (&["CREATE TEMPORARY TABLE n (a INT)", "ALTER TABLE n RENAME TO t", "DROP TABLE IF EXISTS n"], true),
+        (&["CREATE TEMPORARY TABLE n (a INT); RENAME TABLE n TO t; DROP TABLE IF EXISTS n"], true),
+        (
+            &[
+                "CREATE TEMPORARY TABLE n (a INT)",
+                "EXECUTE IMMEDIATE 'ALTER TABLE n RENAME TO t'",
+                "DROP TABLE IF EXISTS n",
+            ],
+            true,
+        ),
+        (&["CREATE TEMPORARY TABLE n (a INT)", "ALTER TABLE n ADD b INT", "DROP TABLE n"], false),
+        (&["ALTER TABLE n RENAME TO t"], false),
+    ] {
+        let has = pins_after(in_x(), texts).contains(&"temporary_table");
+        assert_eq!(has, is_held, "{texts:?}");
+    }
+}
+
+/// It is in that schema, whatever the session's own is.
+#[test]
+fn a_temporary_table_that_was_prepared_in_another_schema_is_not_the_sessions() {
+    let there = |schema: &str| done(2, vec![Changed::Schema(Some(schema.into())), Changed::State]);
+    let mut session = in_x();
+    session.run("CREATE TEMPORARY TABLE t (a INT)", &there("x"));
+    session.ok("DROP TEMPORARY TABLE IF EXISTS t");
+    assert_eq!(session.pins(), ["temporary_table"]);
+    let mut session = in_x();
+    session.ok("CREATE TEMPORARY TABLE t (a INT)");
+    session.run("DROP TEMPORARY TABLE IF EXISTS t", &there("x"));
+    assert_eq!(session.pins(), ["temporary_table"]);
+}
+
 #[test]
 fn pins_come_and_go() {
-    let mut session = Session::default();
+    let mut session = in_x();
     for (open, reason, close) in [
         ("CREATE TEMPORARY TABLE t (a INT)", "temporary_table", "DROP TEMPORARY TABLE t"),
         ("CREATE TEMPORARY TABLE t (a INT)", "temporary_table", "DROP TABLE IF EXISTS t"),

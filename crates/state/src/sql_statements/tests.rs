@@ -139,6 +139,15 @@ fn one_that_cannot_be_prepared_is_gone_and_a_wrong_statement_changes_nothing() {
 }
 
 #[test]
+fn the_last_word_of_a_text_counts() {
+    let mut session = Session::default();
+    session.run("PREPARE s FROM 'SELECT 1'; DEALLOCATE PREPARE s; PREPARE s FROM 'SELECT 2'", None);
+    assert!(session.holds());
+    session.run("PREPARE s FROM 'SELECT 1'; DEALLOCATE PREPARE s", None);
+    assert!(session.statements.is_empty());
+}
+
+#[test]
 fn what_is_kept_has_an_end() {
     let mut session = Session::default();
     for name in ["a", "b", "c"] {
