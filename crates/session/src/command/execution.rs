@@ -138,7 +138,7 @@ impl Execution {
         }
         let found = session.statements.find(self.id).ok_or_else(|| self.unknown())?;
         let command = (input, &mut session.client);
-        bind(checkout, command, (backend_id, self.params.as_ref()), &self.key, found)
+        Ok(bind(checkout, command, (backend_id, self.params.as_ref()), &self.key, found))
     }
 
     /// The connection that tells what is asked about the last statement; `None` where that is written into the text.

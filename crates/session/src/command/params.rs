@@ -101,9 +101,9 @@ pub(super) fn bind(
     (backend_id, params): (BackendStmtId, Option<&ExecuteParams>),
     key: &Rc<StatementKey>,
     found: &mut ClientStatement,
-) -> Result<Input, ProxyError> {
+) -> Input {
     client.write_stmt_id(backend_id);
-    let Some(params) = params else { return Ok(input) };
+    let Some(params) = params else { return input };
     let ClientStatement { token, ref types, .. } = *found;
     // Those of an array are all in the command.
     let has_values = is_bulk(client) || !found.has_long_data.is_set();
@@ -112,41 +112,28 @@ pub(super) fn bind(
         None => checkout.connection().statements.find(key),
     };
     let has_types = params.types.is_some() || bound.as_ref().is_some_and(|bound| bound.bound_by == token);
-    let sent = if has_types { Ok(input) } else { insert_types(input, client, types, params) };
     if let Some(bound) = bound {
-        // Not before it is certain that the backend will be told.
-        bound.bound_by = if sent.is_ok() { token } else { 0 };
+        bound.bound_by = token;
         bound.has_run_with_values |= has_values;
     }
-    sent
+    if has_types { input } else { insert_types(input, client, types, params) }
 }
 
 /// A client sends the types once; another connection, or one on which somebody else has run the statement
 /// since, has to be told them again.
-fn insert_types(
-    input: Input,
-    client: &mut Client,
-    types: &[u8],
-    params: &ExecuteParams,
-) -> Result<Input, ProxyError> {
+fn insert_types(input: Input, client: &mut Client, types: &[u8], params: &ExecuteParams) -> Input {
     if types.is_empty() {
         // The client never sent any: the backend says what is wrong with that.
-        return Ok(input);
+        return input;
     }
-    // Of several frames the first stays full: what the types displace goes into the next one.
-    let (len, shift) = if input.frame.is_continued() {
-        (input.frame.len, types.len())
-    } else {
-        (input.frame.len + types.len(), 0)
-    };
-    if len >= MAX_PAYLOAD && shift == 0 {
-        return Err(ProxyError::PacketTooLarge);
-    }
+    let len = input.frame.len + types.len();
+    // What the types displace where the frame gets full goes into the next one.
+    let (sent, shift) = if len < MAX_PAYLOAD { (len, 0) } else { (input.frame.len, types.len()) };
     let payload = &client.buffer.data()[HEADER_LEN..input.held];
-    let packet = [&header(len, 0)[..], &params.with_types(payload, types)].concat();
+    let packet = [&header(len.min(MAX_PAYLOAD), 0)[..], &params.with_types(payload, types)].concat();
     let held = packet.len();
     client.replace_packet(input, &packet);
-    Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held, shift })
+    Input { frame: delphinus_wire::Frame { len: sent, seq: 0 }, held, shift }
 }
 
 /// An array that is refused: the backend may have looked at no types of it.
