@@ -86,9 +86,6 @@ impl Job for Execution {
             let noted = session.statements.find(self.id).map(|found| note(command, found, tokens));
             self.params = noted.and_then(Result::ok).flatten();
         }
-        if session.state.shows_tracking(&self.statement, self.key.text()) {
-            Box::pin(session.state.hide_own_tracking(checkout)).await?;
-        }
         Ok(bound)
     }
 }
@@ -136,6 +133,10 @@ impl Execution {
             // To prepare it in a session without a schema the connection may have started over since it was chosen.
             session.held.restore_insert_id(checkout).await?;
         }
+        if session.state.shows_tracking(&self.statement, self.key.text()) {
+            Box::pin(session.state.hide_own_tracking(checkout)).await?;
+        }
+        // Last: a command that is longer now must not be left, or passed over, as one of its old length.
         let found = session.statements.find(self.id).ok_or_else(|| self.unknown())?;
         let command = (input, &mut session.client);
         Ok(bind(checkout, command, (backend_id, self.params.as_ref()), &self.key, found))
