@@ -395,6 +395,27 @@ fn limited_queries_count_as_on_a_server(flavor: Flavor) {
         }
     }
     cursors_count_as_on_a_server(flavor, &mut direct, (&mut proxied, &mut other));
+    row_count_is_about_fetches(flavor, &mut direct, &mut proxied);
+}
+
+/// To fetch rows of a cursor, and to close it, are commands, too: `ROW_COUNT()` is about them.
+fn row_count_is_about_fetches(flavor: Flavor, direct: &mut Client, proxied: &mut Client) {
+    for resets in [false, true] {
+        let [wanted, got] = [&mut *direct, &mut *proxied].map(|client| {
+            let id = client.prepare("SELECT id FROM app.u").unwrap().unwrap().id;
+            let Reply::Rows(opened) = client.open_cursor(id, &[]).unwrap() else { panic!("no cursor") };
+            client.run("UPDATE app.t SET a = a + 1 WHERE id < 3").unwrap();
+            if resets {
+                client.reset_statement(id).unwrap();
+            } else {
+                client.fetch(id, 2, &opened.columns).unwrap();
+            }
+            let row_count = told(client, "SELECT ROW_COUNT()");
+            client.close(id).unwrap();
+            row_count
+        });
+        assert_eq!(got, wanted, "{flavor}, a reset: {resets}");
+    }
 }
 
 /// The rows of a cursor are counted by the server, whatever of them is fetched.

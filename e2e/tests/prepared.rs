@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use delphinus_e2e::{Address, Answer, Client, ConfigFile, Login, ServerError, Stage, until};
 use delphinus_sandbox::Flavor;
-use delphinus_testkit::Reply;
+use delphinus_testkit::{Param, Reply};
+use delphinus_wire::Capabilities;
+use delphinus_wire::command::Code;
 
 /// Backend connections to each server.
 const CONNECTIONS: usize = 2;
@@ -273,4 +275,92 @@ fn a_cursor_reads_what_was_prepared_last() {
         });
         assert_eq!(proxied, direct, "{flavor}");
     }
+}
+
+/// Integers of 4 and of 8 bytes, which are of one class.
+const LONG: u8 = 3;
+const LONGLONG: u8 = 8;
+
+/// COM_STMT_BULK_EXECUTE of one parameter, an integer; the number of the error, if there is one. `kind` is not sent again where
+/// `with_types` is false. Source: <https://mariadb.com/docs/server/reference/clientserver-protocol/3-binary-protocol-prepared-statements/com_stmt_bulk_execute>
+fn bulk(
+    client: &mut delphinus_testkit::Client,
+    id: u32,
+    (kind, with_types): (u8, bool),
+    values: &[u8],
+) -> Option<u16> {
+    let mut payload = vec![Code::StmtBulkExecute as u8];
+    payload.extend(id.to_le_bytes());
+    let head: &[u8] = if with_types { &[128, 0, kind, 0] } else { &[0, 0] };
+    payload.extend(head);
+    for value in values {
+        // It is not NULL.
+        payload.extend([0, *value]);
+        payload.extend(vec![0; if kind == LONG { 3 } else { 7 }]);
+    }
+    client.send(&payload).unwrap();
+    client.read_replies().unwrap()[0].failure().map(|failure| failure.code)
+}
+
+/// On a connection that two sessions share, arrays of parameters are run with what their session's statements have left, and with
+/// the types that their client has sent. So is a statement of which pieces were sent ahead.
+#[test]
+fn arrays_have_what_is_their_sessions() {
+    let config = ConfigFile {
+        proxy: vec!["workers = 1".to_owned()],
+        ..ConfigFile::with_pool(&["max_connections = 1", "hold_ms = 0"])
+    };
+    let stage = Stage::with(Flavor::MariaDb, &config).unwrap();
+    let login = stage.address.login().with(Capabilities::MARIADB_STMT_BULK);
+    let (mut client, mut other) = (login.connect().unwrap(), login.connect().unwrap());
+    client.run("CREATE TABLE app.parent (id INT AUTO_INCREMENT PRIMARY KEY, x INT)").unwrap();
+    client.run("CREATE TABLE app.child (a BIGINT, b VARCHAR(20))").unwrap();
+    let children = |client: &mut delphinus_testkit::Client| {
+        let found = client.run("SELECT a, b FROM app.child ORDER BY b FOR UPDATE").unwrap().remove(0);
+        client.run("DELETE FROM app.child").unwrap();
+        let text =
+            |cell: &Option<Vec<u8>>| String::from_utf8_lossy(cell.as_deref().unwrap_or(b"-")).into_owned();
+        let rows = found.rows().unwrap();
+        rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    };
+    let prepare =
+        |client: &mut delphinus_testkit::Client, sql: &str| client.prepare(sql).unwrap().unwrap().id;
+    // LAST_INSERT_ID().
+    let of_parent = prepare(&mut client, "INSERT INTO app.child VALUES (LAST_INSERT_ID(), ?)");
+    client.run("INSERT INTO app.parent (x) VALUES (1)").unwrap();
+    other.run("INSERT INTO app.parent (x) VALUES (2)").unwrap();
+    assert_eq!(bulk(&mut client, of_parent, (LONGLONG, true), &[10, 11]), None);
+    assert_eq!(children(&mut client), ["1 10", "1 11"]);
+    // ROW_COUNT(): of the session, or an error.
+    let counted = prepare(&mut client, "INSERT INTO app.child VALUES (ROW_COUNT(), ?)");
+    for (is_taken, expected) in [(true, Some(1105)), (false, None)] {
+        client.run("UPDATE app.parent SET x = x + 1").unwrap();
+        if is_taken {
+            other.run("UPDATE app.parent SET x = x + 1 WHERE id = 1").unwrap();
+        }
+        assert_eq!(bulk(&mut client, counted, (LONGLONG, true), &[7]), expected);
+    }
+    assert_eq!(children(&mut client), ["2 7"]);
+    let in_pieces = prepare(&mut client, "INSERT INTO app.child SELECT ROW_COUNT(), ?");
+    client.run("UPDATE app.parent SET x = x + 1").unwrap();
+    other.run("UPDATE app.parent SET x = x + 1 WHERE id = 1").unwrap();
+    client.send_long_data(in_pieces, 0, b"piece").unwrap();
+    let reply = client.execute(in_pieces, &[Param::Bytes(Vec::new())], true).unwrap().remove(0);
+    assert_eq!(reply.failure().map(|failure| failure.code), Some(1105), "{reply:?}");
+    // The pieces are gone with that, and what asks without any is told what was saved.
+    client.run("UPDATE app.parent SET x = x + 1").unwrap();
+    let whole = [Param::Text("whole".to_owned())];
+    let reply = client.execute(in_pieces, &whole, true).unwrap().remove(0);
+    assert!(reply.failure().is_none(), "{reply:?}");
+    assert_eq!(children(&mut client), ["2 whole"]);
+    // Types: clients send them once, by whichever command.
+    let sql = "INSERT INTO app.child (b) VALUES (?)";
+    let (own, others) = (prepare(&mut client, sql), prepare(&mut other, sql));
+    assert_eq!(bulk(&mut client, own, (LONGLONG, true), &[1, 2]), None);
+    assert_eq!(bulk(&mut other, others, (LONG, true), &[3]), None);
+    assert_eq!(bulk(&mut client, own, (LONGLONG, false), &[4, 5]), None);
+    assert_eq!(bulk(&mut other, others, (LONG, false), &[6]), None);
+    let reply = client.execute(own, &[Param::Int(7)], false).unwrap().remove(0);
+    assert!(reply.failure().is_none(), "{reply:?}");
+    assert_eq!(children(&mut client), ["- 1", "- 2", "- 3", "- 4", "- 5", "- 6", "- 7"]);
 }

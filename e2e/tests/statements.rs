@@ -80,6 +80,7 @@ fn statements_live(flavor: Flavor) {
     long_texts(&mut stage);
     long_texts_reach_no_other_session(&stage);
     long_values_without_types(&stage);
+    types_at_the_end_of_a_packet(&stage);
     a_refused_preparation_ends_no_session(&stage, flavor);
 }
 
@@ -228,6 +229,37 @@ fn long_values_without_types(stage: &Stage) {
             other.execute(own.id, &short, true).unwrap();
             other.close(own.id).unwrap();
         }
+    }
+}
+
+/// Where the types that are put into a command make its last packet full, it goes on in one more, which its client has not sent and does
+/// not count.
+fn types_at_the_end_of_a_packet(stage: &Stage) {
+    /// The longest payload of a packet.
+    const FULL: usize = 0xff_ffff;
+    /// What a COM_STMT_EXECUTE of one parameter has beside the value: its code, the statement, flags, a count, NULLs, whether types follow.
+    const HEAD: usize = 1 + 4 + 1 + 4 + 1 + 1;
+    let (mut client, mut other) = (connect(stage), connect(stage));
+    for payload in [FULL - 3, FULL - 2, FULL - 1, 2 * FULL - 3, 2 * FULL - 2, 2 * FULL - 1] {
+        // On a replica: the connection of the transaction has not been told the types of this client.
+        let statement = prepare(&mut client, "SELECT SHA2(?, 256) FROM app.nine WHERE n = 1");
+        let reply = execute(&mut client, &statement, &[Param::Bytes(b"short".to_vec())]);
+        assert!(reply.failure().is_none(), "{reply:?}");
+        let len_of_len = if payload > FULL { 9 } else { 4 };
+        let mut value = vec![b'x'; payload - HEAD - len_of_len];
+        let end = value.len() - 3;
+        value[..5].copy_from_slice(b"begin");
+        value[end..].copy_from_slice(b"end");
+        let expected = digest_of(&mut other, &value);
+        client.run("BEGIN").unwrap();
+        let replies = client.execute(statement.id, &[Param::Bytes(value)], false).unwrap();
+        let rows = replies.into_iter().next().unwrap().rows();
+        let rows = rows.unwrap_or_else(|error| panic!("{payload}: {error}"));
+        assert_eq!(rows[0][0].as_deref(), Some(expected.as_bytes()), "{payload}");
+        // The session goes on, and so does its connection.
+        assert_eq!(numbers(client.run("SELECT 7").unwrap().remove(0)), [7], "{payload}");
+        client.run("COMMIT").unwrap();
+        client.close(statement.id).unwrap();
     }
 }
 

@@ -3,7 +3,7 @@
 
 use delphinus_fuzz::Input;
 use delphinus_wire::handshake::ComChangeUser;
-use delphinus_wire::{Capabilities, Command, execute_params, query_text_at};
+use delphinus_wire::{Capabilities, Command, bulk_params, execute_params, query_text_at};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -15,7 +15,8 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(at) = query_text_at(payload, capabilities) {
         assert!(payload.is_empty() || at <= payload.len());
     }
-    if let Ok(Some(found)) = execute_params(payload, params, capabilities) {
+    let (single, array) = (execute_params(payload, params, capabilities), bulk_params(payload, params));
+    for found in [single, array].into_iter().flatten().flatten() {
         assert!(found.types_flag_at <= payload.len());
         if let Some(types) = found.types {
             assert!(types.start <= types.end && types.end <= payload.len());

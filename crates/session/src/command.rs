@@ -5,6 +5,7 @@
 mod bulk_execute;
 mod change_user;
 mod execute;
+mod execution;
 mod fetch;
 mod kill;
 mod long_data;
@@ -152,7 +153,10 @@ impl Session {
                 self.count_fetch(id);
                 self.carry_to_own(input, id, &fetch::FETCH).await
             }
-            Rare::BulkExecute(id) => self.bulk_execute(input, id).await,
+            Rare::BulkExecute(id) => {
+                self.costs.executes(id);
+                bulk_execute::bulk_execute(self, input, id).await
+            }
             Rare::ChangeUser => self.change_user(input).await,
             Rare::ResetConnection => self.reset_connection(input).await,
             Rare::SetOption(option) => {

@@ -7,6 +7,7 @@ mod cut_short;
 mod input;
 mod passage;
 mod relay;
+mod renumbering;
 mod send;
 mod text;
 
@@ -27,6 +28,8 @@ pub(crate) use cut_short::Ending;
 pub(crate) use input::{BUFFER_SIZE, HELD, Input, Waited};
 pub(crate) use relay::{Heard, LastBytes, Relayed};
 pub(crate) use text::Text;
+
+use renumbering::Renumbering;
 
 /// What the clients of one worker share.
 pub(crate) struct Equipment {
@@ -53,6 +56,8 @@ pub(crate) struct Client {
     pub before_file: Option<Box<Buffer>>,
     /// The sequence id of an error that would be sent now; `None` where part of a packet has been sent.
     pub error_seq: Option<u8>,
+    /// The backend was sent a packet more than the client has sent, and numbers its answer by that.
+    renumbering: Option<Box<Renumbering>>,
     /// What the client and the proxy agreed on.
     pub capabilities: Capabilities,
     pub equipment: Rc<Equipment>,
@@ -84,6 +89,7 @@ impl Client {
             kept: 0,
             before_file: None,
             error_seq: Some(1),
+            renumbering: None,
             capabilities,
             equipment,
             may_send_file: false,

@@ -127,6 +127,9 @@ impl Session {
         if let Some(status) = response.status {
             self.state.status = status.of_session();
         }
+        // Servers count it as they count statements.
+        let row_count = response.affected_rows.map_or(-1, |rows| i64::try_from(rows).unwrap_or(i64::MAX));
+        self.held.memory.row_count.set(row_count);
         self.statements.settle_own(id, &mut checkout, &mut self.state).await;
         self.held.keep_or_give_back(checkout, &mut self.state);
         let rest = self.client.write(rest, len).await?;

@@ -191,7 +191,7 @@ impl Watch<'_> {
             }
             Command::StmtPrepare(text) => Some(shown(text)),
             // The id in it is the backend's.
-            Command::StmtExecute { id, .. } => {
+            Command::StmtExecute { id, .. } | Command::StmtBulkExecute(id) => {
                 let text = checkout.connection().statements.text_of(BackendStmtId(id.0))?;
                 Some(shown(&text))
             }

@@ -33,6 +33,6 @@ pub use command::Command;
 pub use cursor::{Malformed, Put, Reader};
 pub use frame::{Frame, HEADER_LEN, MAX_PAYLOAD, begin_packet, end_packet, header, parse_header, put_packet};
 pub use query_attributes::{
-    ExecuteParams, QueryAttributes, execute_attributes, execute_params, first_integer, param_classes,
-    query_attributes, query_text_at,
+    ExecuteParams, QueryAttributes, bulk_params, execute_attributes, execute_params, first_integer,
+    param_classes, query_attributes, query_text_at,
 };

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use crate::capability::Capabilities;
+use crate::command::Code;
 use crate::cursor::{Malformed, Reader};
 
 /// Where the SQL text of a COM_QUERY begins in its payload.
@@ -116,7 +117,7 @@ fn read_value<'a>(reader: &mut Reader<'a>, kind: u8) -> Result<&'a [u8], Malform
     reader.bytes(len)
 }
 
-/// The parameter part of a COM_STMT_EXECUTE.
+/// The parameter part of a COM_STMT_EXECUTE, or of MariaDB's COM_STMT_BULK_EXECUTE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecuteParams {
     /// Where the flag stands that says whether types follow.
@@ -129,6 +130,10 @@ impl ExecuteParams {
     /// The command that these were found in, which has no types, with these ones.
     pub fn with_types(&self, payload: &[u8], types: &[u8]) -> Vec<u8> {
         let (before, behind) = payload.split_at(self.types_flag_at);
+        if payload[0] == Code::StmtBulkExecute as u8 {
+            // The types stand behind the second byte of the flags.
+            return [before, &[behind[0] | BULK_HAS_TYPES, behind[1]], types, &behind[2..]].concat();
+        }
         [before, &[1], types, &behind[1..]].concat()
     }
 }
@@ -169,6 +174,27 @@ pub fn execute_params(
         }
     }
     Ok(Some(ExecuteParams { types_flag_at, types: Some(start..payload.len() - reader.remaining()) }))
+}
+
+/// STMT_BULK_FLAG_CLIENT_SEND_TYPES, in the first byte of the flags of a COM_STMT_BULK_EXECUTE.
+const BULK_HAS_TYPES: u8 = 128;
+
+/// The same of a COM_STMT_BULK_EXECUTE, behind whose id stand two bytes of flags, the types, if they are there, and the rows.
+/// Source: <https://mariadb.com/docs/server/reference/clientserver-protocol/3-binary-protocol-prepared-statements/com_stmt_bulk_execute>
+pub fn bulk_params(payload: &[u8], params: u16) -> Result<Option<ExecuteParams>, Malformed> {
+    let mut reader = Reader::new(payload);
+    reader.bytes(5)?;
+    let types_flag_at = payload.len() - reader.remaining();
+    let [flags, _] = reader.u16()?.to_le_bytes();
+    if params == 0 {
+        return Ok(None);
+    }
+    if flags & BULK_HAS_TYPES == 0 {
+        return Ok(Some(ExecuteParams { types_flag_at, types: None }));
+    }
+    let start = types_flag_at + 2;
+    let len = reader.bytes(2 * usize::from(params))?.len();
+    Ok(Some(ExecuteParams { types_flag_at, types: Some(start..start + len) }))
 }
 
 /// The value of the first parameter, if it is a whole number, or the digits of one; without its sign. `types`: those that the client has
@@ -292,5 +318,20 @@ mod tests {
         assert_eq!(execute_params(&payload, 0, WITH), Ok(Some(found)));
         payload[5] = 0;
         assert_eq!(execute_params(&payload, 0, WITH), Ok(None));
+    }
+
+    #[test]
+    fn the_types_of_an_array_are_found_and_put_in() {
+        let with = [0xfa, 1, 0, 0, 0, 128, 1, 8, 0, 253, 0, 0, 9, 9];
+        let without = [0xfa, 1, 0, 0, 0, 0, 1, 0, 9, 9];
+        let found = ExecuteParams { types_flag_at: 5, types: Some(7..11) };
+        assert_eq!(bulk_params(&with, 2), Ok(Some(found)));
+        let found = ExecuteParams { types_flag_at: 5, types: None };
+        assert_eq!(found.with_types(&without, &with[7..11]), with);
+        assert_eq!(bulk_params(&without, 2), Ok(Some(found)));
+        assert_eq!(bulk_params(&without, 0), Ok(None));
+        for cut in [&without[..6], &with[..10]] {
+            assert!(bulk_params(cut, 2).is_err(), "{cut:?}");
+        }
     }
 }

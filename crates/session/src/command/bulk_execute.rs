@@ -1,53 +1,62 @@
-//! MariaDB's COM_STMT_BULK_EXECUTE: an array of parameters. How it comes here, and ends, is as of COM_STMT_EXECUTE.
+//! MariaDB's COM_STMT_BULK_EXECUTE: an array of parameters. On its way it is an execution like others.
 
-use std::rc::Rc;
+use delphinus_sql::{Access, Hints, Statement};
+use delphinus_wire::command::ClientStmtId;
 
-use delphinus_pool::{Checkout, StatementKey};
-use delphinus_sql::Statement;
-use delphinus_wire::command::{BackendStmtId, ClientStmtId};
-
+use super::execution::{Execution, ToExecute};
+use super::params::{forget_types, note_bulk_types};
 use crate::client_error::ProxyError;
 use crate::io::Input;
-use crate::run::Job;
+use crate::needs::Needs;
+use crate::run::{Carried, Job};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 
-/// An execution with an array of parameters on its way.
-pub(super) struct Bulk {
-    pub id: ClientStmtId,
-    pub statement: Statement,
-    pub key: Rc<StatementKey>,
-    /// Its own statement on the connection that the session is held to.
-    pub own: Option<BackendStmtId>,
+/// An array of parameters: always on the primary, for it writes.
+pub(super) async fn bulk_execute(session: &mut Session, input: Input, id: ClientStmtId) -> Outcome {
+    if session.statements.may_hide(id, &session.worker.stored_code)
+        && let Some(refused) = session.uncover_prepared(input, id).await
+    {
+        return refused;
+    }
+    let mut job = match start(session, input, id) {
+        Ok(job) => job,
+        Err(error) => return session.refuse(input, error).await,
+    };
+    let (statement, key) = (*job.statement(), job.key.clone());
+    session.note_effects(Needs::of(&statement), (id, &statement));
+    if session.is_steered(&statement)
+        && let Err(error) = session.steer_prepared(key.text(), &statement, Hints::default()).await
+    {
+        return session.refuse(input, error).await;
+    }
+    if let Some(wanted) = session.steering.mirror.take() {
+        wanted.skip(&session.worker.mirrors);
+    }
+    match session.carry(input, &mut job).await? {
+        Carried::Through(mut checkout, relayed, _) => {
+            if !relayed.response.is_ok() {
+                forget_types(&mut checkout, session.statements.find(id), &job.key);
+            }
+            session.finish_execute(checkout, (id, &job.key), relayed).await
+        }
+        Carried::Served(served) => Ok(served),
+    }
 }
 
-impl Job for Bulk {
-    fn statement(&self) -> &Statement {
-        &self.statement
+/// Finds the statement, and what the packet says of its parameters; takes in that it is about to run.
+fn start(session: &mut Session, input: Input, id: ClientStmtId) -> Result<Execution, ProxyError> {
+    let unknown = ProxyError::UnknownStatement(id.0, "mysqld_stmt_bulk_execute");
+    let found = session.statements.find(id).ok_or(unknown)?;
+    if let Some(error) = found.late_error.take() {
+        return Err(*error);
     }
-
-    async fn ready(
-        &mut self,
-        session: &mut Session,
-        checkout: &mut Checkout,
-        input: Input,
-    ) -> Result<Input, ProxyError> {
-        let backend_id = if let Some(backend_id) = self.own {
-            backend_id
-        } else {
-            let (client, mut watch) = session.watch();
-            watch.ensure_prepared(client, checkout, &self.key).await?
-        };
-        session.client.write_stmt_id(backend_id);
-        let bound = match self.own {
-            Some(_) => {
-                session.statements.find(self.id).and_then(|found| Some(&mut found.own.as_mut()?.statement))
-            }
-            None => checkout.connection().statements.find(&self.key),
-        };
-        if let Some(statement) = bound {
-            statement.bound_by = 0;
-            statement.has_run_with_values = true;
-        }
-        Ok(input)
-    }
+    let params = note_bulk_types((input, &session.client), found, &session.worker.tokens);
+    let (statement, key, sketch) = (found.statement, found.key.clone(), found.sketch);
+    session.admit_execution(&statement, &key, sketch)?;
+    let statement = Statement { access: Access::Write, ..statement };
+    session.begin_statement(&statement);
+    session.tell_prepared(&statement, &key);
+    session.causality.runs_several_times();
+    Ok(Execution::of_array(ToExecute { id, flags: 0, statement, params: params? }, key))
 }

@@ -1,42 +1,33 @@
-//! COM_STMT_EXECUTE, and the way of MariaDB's COM_STMT_BULK_EXECUTE.
+//! COM_STMT_EXECUTE; and what MariaDB's COM_STMT_BULK_EXECUTE shares with it.
 
 use std::rc::Rc;
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::number_of_text;
-use delphinus_sql::{Access, Effects, Hints, Sketch, SqlText, Statement, Uses, digest};
-use delphinus_state::{PinReason, Shape};
+use delphinus_sql::{Effects, Hints, Sketch, SqlText, Statement, Uses, digest};
+use delphinus_state::PinReason;
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
-use super::bulk_execute::Bulk;
+use super::execution::{Execution, ToExecute, asks_for_cursor, connection_to_execute, in_shape};
 use super::kill;
-use super::params::{bind, note_types, own_of};
+use super::params::note_types;
 use super::query::Short;
-use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
+use crate::answer::{Form, shows_counters};
 use crate::client_error::ProxyError;
-use crate::hold::{Held, forget_schema, leave_no_old_list};
+use crate::hold::forget_schema;
 use crate::io::{Input, LastBytes, Relayed};
-use crate::needs::{Needs, is_about_insert_id, is_about_last_statement, pinning};
-use crate::rescue::Tries;
-use crate::run::{Begun, Carried, Job};
+use crate::needs::{Needs, is_about_last_statement, pinning};
+use crate::run::{Begun, Carried};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::state::{Ran, Wanted};
+use crate::state::Ran;
 use crate::statements::{Own, Sharing};
 use crate::steer::{CommandCopy, Occasion, hints_of, values};
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
-
-/// What the client wants to have executed.
-struct ToExecute {
-    id: ClientStmtId,
-    flags: u8,
-    statement: Statement,
-    params: Option<ExecuteParams>,
-}
 
 /// An execution that is about to run.
 struct Started {
@@ -44,137 +35,6 @@ struct Started {
     key: Rc<StatementKey>,
     sharing: Sharing,
     params: Option<ExecuteParams>,
-}
-
-/// An execution on its way.
-struct Execution {
-    id: ClientStmtId,
-    flags: u8,
-    statement: Statement,
-    params: Option<ExecuteParams>,
-    /// What is run, by the connection that was chosen.
-    key: Rc<StatementKey>,
-    /// The connection of the last statement, which tells what is asked of that.
-    telling: Option<Checkout>,
-    /// It runs there.
-    tells: bool,
-}
-
-impl Job for Execution {
-    fn statement(&self) -> &Statement {
-        &self.statement
-    }
-
-    fn shape(&self) -> Shape {
-        Shape::of_execution(self.flags)
-    }
-
-    #[inline]
-    async fn choose(&mut self, session: &mut Session, tries: &mut Tries) -> Result<Checkout, ProxyError> {
-        if is_about_last_statement(&self.statement)
-            && let Some(checkout) = Box::pin(self.telling(session)).await?
-        {
-            self.tells = true;
-            return Ok(checkout);
-        }
-        self.tells = false;
-        session.route().choose(&self.statement, tries).await
-    }
-
-    #[inline]
-    async fn ready(
-        &mut self,
-        session: &mut Session,
-        checkout: &mut Checkout,
-        input: Input,
-    ) -> Result<Input, ProxyError> {
-        if !self.tells && is_about_insert_id(&self.statement) {
-            session.held.restore_insert_id(checkout).await?;
-        }
-        if !self.tells {
-            leave_no_old_list(checkout, &self.statement).await?;
-        }
-        let bound = self.bind(session, checkout, input).await?;
-        if bound.held != input.held {
-            // Should it run again elsewhere, it has the types already.
-            let (command, tokens) = ((bound, &session.client), &session.worker.tokens);
-            let noted = session.statements.find(self.id).map(|found| note_types(command, found, tokens));
-            self.params = noted.and_then(Result::ok).flatten();
-        }
-        if session.state.shows_tracking(&self.statement, self.key.text()) {
-            Box::pin(session.state.hide_own_tracking(checkout)).await?;
-        }
-        Ok(bound)
-    }
-}
-
-impl Execution {
-    /// `statement`: as it is planned.
-    fn new(
-        ToExecute { id, flags, params, .. }: ToExecute,
-        statement: Statement,
-        key: Rc<StatementKey>,
-    ) -> Self {
-        Self { id, flags, statement, params, key, telling: None, tells: false }
-    }
-
-    /// Makes the connection have the statement, and the command have its id there.
-    async fn bind(
-        &self,
-        session: &mut Session,
-        checkout: &mut Checkout,
-        input: Input,
-    ) -> Result<Input, ProxyError> {
-        let unknown = || ProxyError::UnknownStatement(self.id.0, "mysqld_stmt_execute");
-        let found = session.statements.find(self.id).ok_or_else(unknown)?;
-        let statement = found.statement;
-        let own = own_of(checkout, found, &self.key).await;
-        let (client, mut watch) = session.watch();
-        let backend_id = match own {
-            Some(backend_id) => backend_id,
-            None => watch.ensure_prepared(client, checkout, &self.key).await?,
-        };
-        if watch.state.may_touch_sql(checkout, &statement) {
-            Box::pin(watch.bring_sql(client, checkout, &statement, self.key.text())).await?;
-        }
-        if is_about_insert_id(&statement) && !is_about_last_statement(&statement) {
-            // To prepare it in a session without a schema the connection may have started over since it was chosen.
-            session.held.restore_insert_id(checkout).await?;
-        }
-        let found = session.statements.find(self.id).ok_or_else(unknown)?;
-        let command = (input, &mut session.client);
-        bind(checkout, command, (backend_id, self.params.as_ref()), &self.key, found)
-    }
-
-    /// The connection that tells what is asked about the last statement; `None` where that is written into the text.
-    async fn telling(&mut self, session: &mut Session) -> Result<Option<Checkout>, ProxyError> {
-        if let Some(checkout) = self.telling.take() {
-            return Ok(Some(checkout));
-        }
-        let unknown = ProxyError::UnknownStatement(self.id.0, "mysqld_stmt_execute");
-        let key = session.statements.find(self.id).ok_or(unknown)?.key.clone();
-        let shaped = in_shape(key.clone(), self.flags);
-        let found = session.connection_to_execute(self.id, &self.statement, &shaped).await?;
-        self.key = match found {
-            Some(_) => shaped,
-            None => {
-                in_shape(with_memory(&self.statement, &key, &session.held, &mut session.state)?, self.flags)
-            }
-        };
-        Ok(found)
-    }
-}
-
-/// True if a COM_STMT_EXECUTE with these flags asks for a cursor.
-#[inline]
-fn asks_for_cursor(flags: u8) -> bool {
-    Shape::of_execution(flags) == Shape::Cursor
-}
-
-/// The statement as it has to be prepared for an execution with these flags.
-#[inline]
-fn in_shape(key: Rc<StatementKey>, flags: u8) -> Rc<StatementKey> {
-    if asks_for_cursor(flags) { Rc::new(key.with_cursor()) } else { key }
 }
 
 impl Session {
@@ -219,17 +79,7 @@ impl Session {
     /// An execution that needs more than a connection.
     async fn execute_with(&mut self, needs: Needs, input: Input, asked: ToExecute) -> Outcome {
         let ToExecute { id, flags, statement, .. } = asked;
-        if needs.has(Needs::RIGHTS)
-            && let Some(found) = self.statements.look(id)
-        {
-            let user = &self.held.identity.user;
-            self.noted.note_rights(&statement, found.key.text(), &mut self.state, user);
-            self.looks_after_noted();
-        }
-        if needs.has(Needs::CODE) {
-            self.noted.note_code(self.statements.code_changed_by(id, &self.state));
-            self.looks_after_noted();
-        }
+        self.note_effects(needs, (id, &statement));
         if (needs.has(Needs::STEERING) || statement.effects.contains(Effects::KILLS))
             && let Some(served) =
                 self.execute_steered(input, (id, &statement), (flags, asked.params.as_ref())).await?
@@ -242,7 +92,7 @@ impl Session {
         let planned = if asks_for_cursor(flags) { pinning(statement) } else { statement };
         let mut job = Execution::new(asked, planned, key);
         if statement.uses.contains(Uses::DIAGNOSTICS) && is_about_last_statement(&statement) {
-            match self.connection_to_execute(id, &statement, &job.key).await {
+            match connection_to_execute(self, id, &statement, &job.key).await {
                 Ok(None) if self.needs_own_answer_prepared(&statement, &job.key) => {
                     return self.answer_diagnostics(input, id).await;
                 }
@@ -251,6 +101,21 @@ impl Session {
             }
         }
         self.execute_on(input, job, Begun::NOTHING).await
+    }
+
+    /// Takes in what a statement that is about to run may change of rights, and of the code in the database.
+    pub(super) fn note_effects(&mut self, needs: Needs, (id, statement): (ClientStmtId, &Statement)) {
+        if needs.has(Needs::RIGHTS)
+            && let Some(found) = self.statements.look(id)
+        {
+            let user = &self.held.identity.user;
+            self.noted.note_rights(statement, found.key.text(), &mut self.state, user);
+            self.looks_after_noted();
+        }
+        if needs.has(Needs::CODE) {
+            self.noted.note_code(self.statements.code_changed_by(id, &self.state));
+            self.looks_after_noted();
+        }
     }
 
     async fn execute_on(&mut self, input: Input, mut job: Execution, begun: Begun) -> Outcome {
@@ -287,7 +152,7 @@ impl Session {
 
     /// Finds the digest that an execution counts for; an error if a filter refuses it.
     #[inline]
-    fn admit_execution(
+    pub(super) fn admit_execution(
         &mut self,
         statement: &Statement,
         key: &StatementKey,
@@ -372,26 +237,6 @@ impl Session {
         self.steer_prepared(key.text(), &statement, attributes).await
     }
 
-    /// The connection that tells what the statement asks about the last one, if it is prepared there: to prepare it is a
-    /// command, too, and the last one then.
-    async fn connection_to_execute(
-        &mut self,
-        id: ClientStmtId,
-        statement: &Statement,
-        key: &Rc<StatementKey>,
-    ) -> Result<Option<Checkout>, ProxyError> {
-        let Some(mut checkout) = self.route().connection_that_tells(statement, key.text()).await? else {
-            return Ok(None);
-        };
-        let has_own = self.statements.find(id).is_some_and(|found| found.own.is_some());
-        if has_own || checkout.connection().statements.find(key).is_some() {
-            return Ok(Some(checkout));
-        }
-        checkout.save().await.map_err(ProxyError::Pool)?;
-        self.held.keep_or_give_back(checkout, &mut self.state);
-        Ok(None)
-    }
-
     fn needs_own_answer_prepared(&mut self, statement: &Statement, key: &StatementKey) -> bool {
         let lex = self.state.lex.options(&key.state().vars);
         self.needs_own_answer(statement, &SqlText::new(key.text(), lex))
@@ -402,7 +247,7 @@ impl Session {
         Box::pin(self.show_diagnostics(input, &text, Form::Binary)).await
     }
 
-    async fn finish_execute(
+    pub(super) async fn finish_execute(
         &mut self,
         mut checkout: Checkout,
         (id, ran_as): (ClientStmtId, &Rc<StatementKey>),
@@ -438,62 +283,5 @@ impl Session {
         let ran = Ran { statement: &statement, text: &text, response: &response };
         let settled = self.settle(checkout, ran).await;
         self.answer_last(settled, ran, LastBytes { rest, len, is_untouched }).await
-    }
-
-    /// An array of parameters: always on the primary, for it writes.
-    pub(crate) async fn bulk_execute(&mut self, input: Input, id: ClientStmtId) -> Outcome {
-        if self.statements.may_hide(id, &self.worker.stored_code)
-            && let Some(refused) = self.uncover_prepared(input, id).await
-        {
-            return refused;
-        }
-        let Some(found) = self.statements.find(id) else {
-            return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_bulk_execute")).await;
-        };
-        if let Some(error) = found.late_error.take() {
-            return self.refuse(input, *error).await;
-        }
-        let (key, mut statement, sketch) = (found.key.clone(), found.statement, found.sketch);
-        let own = found.own.as_ref().map(|own| own.statement.id);
-        if let Err(error) = self.admit_execution(&statement, &key, sketch) {
-            return self.refuse(input, error).await;
-        }
-        // Types always come with it, and stay on the backend as nobody's.
-        statement.access = Access::Write;
-        self.begin_statement(&statement);
-        self.tell_prepared(&statement, &key);
-        self.causality.runs_several_times();
-        if self.is_steered(&statement)
-            && let Err(error) = self.steer_prepared(key.text(), &statement, Hints::default()).await
-        {
-            return self.refuse(input, error).await;
-        }
-        if let Some(wanted) = self.steering.mirror.take() {
-            wanted.skip(&self.worker.mirrors);
-        }
-        match self.carry(input, &mut Bulk { id, statement, key: key.clone(), own }).await? {
-            Carried::Through(checkout, relayed, _) => {
-                self.finish_execute(checkout, (id, &key), relayed).await
-            }
-            Carried::Served(served) => Ok(served),
-        }
-    }
-}
-
-/// The same statement with what the last one left behind written into it, when only the memory knows that.
-fn with_memory(
-    statement: &Statement,
-    key: &Rc<StatementKey>,
-    held: &Held,
-    state: &mut Wanted,
-) -> Result<Rc<StatementKey>, ProxyError> {
-    let known = known_from(&held.memory, held.activity.id.0, statement)?;
-    let text = SqlText::new(key.text(), state.lex.options(&key.state().vars));
-    if statement.uses.contains(Uses::DIAGNOSTICS) && !can_ask_anywhere(&held.memory, statement, &text) {
-        return Err(ProxyError::DiagnosticsGone);
-    }
-    match splice(&text, known) {
-        Some(text) => Ok(Rc::new(key.with_text(text.into()))),
-        _ => Err(ProxyError::DiagnosticsGone),
     }
 }

@@ -1,11 +1,13 @@
-//! The parameters of COM_STMT_EXECUTE: a client sends their types once, and a backend connection that it shares with
-//! others may have been told other ones since.
+//! The parameters of COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE: a client sends their types once, and a backend connection that it
+//! shares with others may have been told other ones since.
 
 use std::rc::Rc;
 
 use delphinus_pool::{BackendStatement, Checkout, StatementKey};
-use delphinus_wire::command::BackendStmtId;
-use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, header, param_classes};
+use delphinus_wire::command::{BackendStmtId, Code};
+use delphinus_wire::{
+    ExecuteParams, HEADER_LEN, MAX_PAYLOAD, bulk_params, execute_params, header, param_classes,
+};
 
 use crate::client_error::ProxyError;
 use crate::io::{Client, Input};
@@ -18,9 +20,28 @@ pub(super) fn note_types(
     found: &mut ClientStatement,
     tokens: &Tokens,
 ) -> Result<Option<ExecuteParams>, ProxyError> {
-    let capabilities = client.capabilities;
     let payload = &client.buffer.data()[HEADER_LEN..input.held];
-    let params = execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
+    let params = execute_params(payload, found.params, client.capabilities);
+    Ok(note((params.map_err(|_| ProxyError::Malformed)?, payload), (client, found), tokens))
+}
+
+/// The same of a COM_STMT_BULK_EXECUTE, which has types or not as that has, and shares them with it.
+pub(super) fn note_bulk_types(
+    (input, client): (Input, &Client),
+    found: &mut ClientStatement,
+    tokens: &Tokens,
+) -> Result<Option<ExecuteParams>, ProxyError> {
+    let payload = &client.buffer.data()[HEADER_LEN..input.held];
+    let params = bulk_params(payload, found.params);
+    Ok(note((params.map_err(|_| ProxyError::Malformed)?, payload), (client, found), tokens))
+}
+
+#[inline]
+fn note(
+    (params, payload): (Option<ExecuteParams>, &[u8]),
+    (client, found): (&Client, &mut ClientStatement),
+    tokens: &Tokens,
+) -> Option<ExecuteParams> {
     if let Some(ExecuteParams { types: Some(types), .. }) = &params {
         let types = &payload[types.clone()];
         // The connection that has a large one is the only one that has to know them.
@@ -31,7 +52,12 @@ pub(super) fn note_types(
             note_classes(found, client);
         }
     }
-    Ok(params)
+    params
+}
+
+/// True if the command at the front of the buffer has an array of parameters.
+fn is_bulk(client: &Client) -> bool {
+    client.buffer.data().get(HEADER_LEN) == Some(&(Code::StmtBulkExecute as u8))
 }
 
 /// MySQL gives a bare parameter the type of the first value, and converts later ones to it: 'abc' becomes 0 where
@@ -50,7 +76,11 @@ pub(super) async fn own_of(
     found: &mut ClientStatement,
     key: &Rc<StatementKey>,
 ) -> Option<BackendStmtId> {
-    let is_other = found.own.as_ref().is_some_and(|own| own.key.has_cursor() != key.has_cursor());
+    // Another text has values in the place of functions.
+    let is_other = found
+        .own
+        .as_ref()
+        .is_some_and(|own| own.key.has_cursor() != key.has_cursor() || own.key.text() != key.text());
     if is_other && !found.has_long_data.is_set() && !found.is_large() {
         // Its cursor ends with this, and what has had one is not run without one.
         found.has_cursor.set(false);
@@ -71,49 +101,52 @@ pub(super) fn bind(
     (backend_id, params): (BackendStmtId, Option<&ExecuteParams>),
     key: &Rc<StatementKey>,
     found: &mut ClientStatement,
-) -> Result<Input, ProxyError> {
+) -> Input {
     client.write_stmt_id(backend_id);
-    let Some(params) = params else { return Ok(input) };
+    let Some(params) = params else { return input };
     let ClientStatement { token, ref types, .. } = *found;
-    let has_long_data = found.has_long_data.is_set();
+    // Those of an array are all in the command.
+    let has_values = is_bulk(client) || !found.has_long_data.is_set();
     let bound: Option<&mut BackendStatement> = match &mut found.own {
         Some(own) => Some(&mut own.statement),
         None => checkout.connection().statements.find(key),
     };
     let has_types = params.types.is_some() || bound.as_ref().is_some_and(|bound| bound.bound_by == token);
-    let sent = if has_types { Ok(input) } else { insert_types(input, client, types, params) };
     if let Some(bound) = bound {
-        // Not before it is certain that the backend will be told.
-        bound.bound_by = if sent.is_ok() { token } else { 0 };
-        bound.has_run_with_values |= !has_long_data;
+        bound.bound_by = token;
+        bound.has_run_with_values |= has_values;
     }
-    sent
+    if has_types { input } else { insert_types(input, client, types, params) }
 }
 
 /// A client sends the types once; another connection, or one on which somebody else has run the statement
 /// since, has to be told them again.
-fn insert_types(
-    input: Input,
-    client: &mut Client,
-    types: &[u8],
-    params: &ExecuteParams,
-) -> Result<Input, ProxyError> {
+fn insert_types(input: Input, client: &mut Client, types: &[u8], params: &ExecuteParams) -> Input {
     if types.is_empty() {
         // The client never sent any: the backend says what is wrong with that.
-        return Ok(input);
+        return input;
     }
-    // Of several frames the first stays full: what the types displace goes into the next one.
-    let (len, shift) = if input.frame.is_continued() {
-        (input.frame.len, types.len())
-    } else {
-        (input.frame.len + types.len(), 0)
-    };
-    if len >= MAX_PAYLOAD && shift == 0 {
-        return Err(ProxyError::PacketTooLarge);
-    }
+    let len = input.frame.len + types.len();
+    // What the types displace where the frame gets full goes into the next one.
+    let (sent, shift) = if len < MAX_PAYLOAD { (len, 0) } else { (input.frame.len, types.len()) };
     let payload = &client.buffer.data()[HEADER_LEN..input.held];
-    let packet = [&header(len, 0)[..], &params.with_types(payload, types)].concat();
+    let packet = [&header(len.min(MAX_PAYLOAD), 0)[..], &params.with_types(payload, types)].concat();
     let held = packet.len();
     client.replace_packet(input, &packet);
-    Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held, shift })
+    Input { frame: delphinus_wire::Frame { len: sent, seq: 0 }, held, shift }
+}
+
+/// An array that is refused: the backend may have looked at no types of it.
+pub(super) fn forget_types(
+    checkout: &mut Checkout,
+    found: Option<&mut ClientStatement>,
+    key: &Rc<StatementKey>,
+) {
+    let bound = match found.and_then(|found| found.own.as_mut()) {
+        Some(own) => Some(&mut own.statement),
+        None => checkout.connection().statements.find(key),
+    };
+    if let Some(bound) = bound {
+        bound.bound_by = 0;
+    }
 }

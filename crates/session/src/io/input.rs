@@ -8,7 +8,7 @@ use delphinus_clients::Activity;
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_telemetry::Wait;
-use delphinus_wire::{Frame, HEADER_LEN, header, parse_header};
+use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, header, parse_header};
 
 use super::Client;
 use crate::spent::Timed;
@@ -25,11 +25,11 @@ const SMALL: usize = 4 * 1024;
 /// A command at the front of the session's buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input {
-    /// Its first frame.
+    /// Its first frame, as the client has sent it if there is a shift.
     pub frame: Frame,
     /// Bytes of it in the buffer, header included.
     pub held: usize,
-    /// Bytes that were put into its first frame, of several: each frame now begins so many bytes earlier.
+    /// Bytes that were put into its first frame, which is full with them: each frame behind it now begins so many bytes earlier.
     pub shift: usize,
 }
 
@@ -44,6 +44,16 @@ impl Input {
     pub(crate) fn missing(self) -> usize {
         HEADER_LEN + self.frame.len - self.held
     }
+}
+
+/// A frame as it is sent with `shift` more bytes, which came out of the one before or were put into it; and how many bytes then need a
+/// frame of their own behind it, if it is the client's last one. All others stay full.
+pub(super) fn shifted(frame: Frame, shift: usize) -> (Frame, Option<usize>) {
+    if shift == 0 || frame.is_continued() {
+        return (frame, None);
+    }
+    let len = frame.len + shift;
+    (Frame { len: len.min(MAX_PAYLOAD), ..frame }, len.checked_sub(MAX_PAYLOAD))
 }
 
 /// What happened while waiting for a command.
@@ -207,27 +217,19 @@ impl Client {
     }
 
     /// The next frame of a command into whose first frame `shift` bytes were put: as many of the frame before are at the
-    /// front of the buffer, and now get into this one. Its header is put before them.
-    pub(crate) async fn next_frame(&mut self, shift: usize) -> Result<Frame, NetError> {
+    /// front of the buffer, and now get into this one. Its header is put before them. The rest is as of [`shifted`].
+    pub(super) async fn next_frame(&mut self, shift: usize) -> Result<(Frame, Option<usize>), NetError> {
         while self.buffer.len() < shift + HEADER_LEN {
             self.read_in_time().await?;
         }
         let bytes = self.buffer.data_mut();
         let malformed = delphinus_wire::Malformed("a frame without a header");
-        let mut frame = parse_header(&bytes[shift..]).ok_or(malformed)?;
-        if shift == 0 {
-            return Ok(frame);
+        let (frame, over) = shifted(parse_header(&bytes[shift..]).ok_or(malformed)?, shift);
+        if shift > 0 {
+            bytes.copy_within(..shift, HEADER_LEN);
+            bytes[..HEADER_LEN].copy_from_slice(&header(frame.len, frame.seq));
         }
-        if !frame.is_continued() {
-            frame.len += shift;
-            if frame.is_continued() {
-                // One frame more would be needed, and the answer would be numbered differently.
-                return Err(NetError::TooLarge(frame.len));
-            }
-        }
-        bytes.copy_within(..shift, HEADER_LEN);
-        bytes[..HEADER_LEN].copy_from_slice(&header(frame.len, frame.seq));
-        Ok(frame)
+        Ok((frame, over))
     }
 
     /// Drops a command that is whole.
@@ -298,5 +300,25 @@ impl Client {
         });
         write.await.ok_or(NetError::TimedOut(seconds * 1000))??;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_into_the_last_frame_gets_one_of_its_own() {
+        let frame = |len| Frame { len, seq: 3 };
+        for (len, shift, sent, over) in [
+            (MAX_PAYLOAD - 2, 0, MAX_PAYLOAD - 2, None),
+            (MAX_PAYLOAD - 3, 2, MAX_PAYLOAD - 1, None),
+            (MAX_PAYLOAD - 2, 2, MAX_PAYLOAD, Some(0)),
+            (MAX_PAYLOAD - 1, 2, MAX_PAYLOAD, Some(1)),
+            (MAX_PAYLOAD, 2, MAX_PAYLOAD, None),
+            (0, 2, 2, None),
+        ] {
+            assert_eq!(shifted(frame(len), shift), (frame(sent), over), "{len} and {shift}");
+        }
     }
 }

@@ -36,6 +36,9 @@ impl Client {
             return Err(NetError::Closed.into());
         }
         self.equipment.counters.backend_bytes_in.add(n as u64);
+        if let Some(renumbering) = &mut self.renumbering {
+            renumbering.pass(&mut bytes.data_mut()[before..]);
+        }
         if bytes.spare() == 0
             && bytes.len() - before == n
             && bytes.capacity() < LARGE_READ

@@ -93,7 +93,9 @@ impl Client {
             self.send(checkout, input).await?;
         }
         let heard = self.begin_to_hear(checkout, shape);
-        self.hear_out(checkout, input, heard, beside).await
+        let relayed = self.hear_out(checkout, input, heard, beside).await;
+        self.renumbering = None;
+        relayed
     }
 
     /// The command has been sent.

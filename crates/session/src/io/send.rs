@@ -5,10 +5,11 @@ use std::time::Duration;
 use delphinus_net::{Buffer, NetError, rt};
 use delphinus_pool::{Checkout, Doing};
 use delphinus_wire::response::ErrPacket;
-use delphinus_wire::{HEADER_LEN, error_code, parse_header};
+use delphinus_wire::{HEADER_LEN, error_code, header, parse_header};
 
 use super::beside::Break;
 use super::cut::Cut;
+use super::input::shifted;
 use super::passage::LARGE_READ;
 use super::{Client, Input};
 use crate::client_error::{ClientError, ProxyError};
@@ -94,27 +95,23 @@ impl Client {
             };
         }
         self.buffer.consume(input.held);
-        let (mut missing, mut frame) = (input.missing(), input.frame);
+        let (mut frame, mut over) = shifted(input.frame, input.shift);
+        let mut missing = HEADER_LEN + frame.len - input.held;
         let mut total = input.frame.len as u64;
         loop {
-            while missing > 0 {
-                if self.buffer.is_empty() {
-                    self.reserve_for_stream();
-                    self.read_in_time().await.map_err(Cut::Client)?;
-                }
-                let n = missing.min(self.buffer.len());
-                if stopped.is_none()
-                    && let Err(error) = self.send_held(checkout, n).await
-                {
-                    stopped = Some(Box::pin(Stopped::by(error, checkout)).await);
-                }
-                self.buffer.consume(n);
-                missing -= n;
+            // Boxed: no short command comes here, and its room would be every idle session's.
+            Box::pin(self.send_coming(checkout, missing, &mut stopped)).await?;
+            if let Some(len) = over {
+                // The client has not sent this frame, and counts its own only.
+                let made = header(len, frame.seq.wrapping_add(1));
+                Box::pin(self.send_made(checkout, &made, &mut stopped)).await;
+                Box::pin(self.send_coming(checkout, len, &mut stopped)).await?;
             }
             self.error_seq = Some(frame.seq.wrapping_add(1));
-            if !frame.is_continued() {
+            if over.is_some() || !frame.is_continued() {
                 let Some(stopped) = stopped else {
                     checkout.note(Doing::Nothing);
+                    self.renumbering = over.map(|_| Box::default());
                     return Ok(());
                 };
                 return Err(match *stopped {
@@ -124,12 +121,48 @@ impl Client {
                     }
                 });
             }
-            frame = self.next_frame(input.shift).await.map_err(Cut::Client)?;
+            (frame, over) = self.next_frame(input.shift).await.map_err(Cut::Client)?;
             missing = HEADER_LEN + frame.len;
-            total += frame.len as u64;
-            if stopped.is_none() && total > self.equipment.max_command.get() {
+            total += (frame.len + over.unwrap_or(0)) as u64;
+            // What was put into it is not its client's.
+            if stopped.is_none() && total > self.equipment.max_command.get() + input.shift as u64 {
                 stopped = Some(Box::new(Stopped::too_large(total)));
             }
+        }
+    }
+
+    /// Sends the next bytes of a command as they come.
+    async fn send_coming(
+        &mut self,
+        checkout: &mut Checkout,
+        mut missing: usize,
+        stopped: &mut Option<Box<Stopped>>,
+    ) -> Result<(), Cut> {
+        while missing > 0 {
+            if self.buffer.is_empty() {
+                self.reserve_for_stream();
+                self.read_in_time().await.map_err(Cut::Client)?;
+            }
+            let n = missing.min(self.buffer.len());
+            if stopped.is_none()
+                && let Err(error) = self.send_held(checkout, n).await
+            {
+                *stopped = Some(Box::pin(Stopped::by(error, checkout)).await);
+            }
+            self.buffer.consume(n);
+            missing -= n;
+        }
+        Ok(())
+    }
+
+    /// Sends bytes of the proxy's own in the middle of a command.
+    async fn send_made(&mut self, checkout: &mut Checkout, bytes: &[u8], stopped: &mut Option<Box<Stopped>>) {
+        if stopped.is_some() {
+            return;
+        }
+        self.equipment.counters.backend_bytes_out.add(bytes.len() as u64);
+        if let Err(error) = checkout.connection().stream.write_bytes(bytes).await {
+            *stopped = Some(Box::pin(Stopped::by(error.into(), checkout)).await);
         }
     }
 
