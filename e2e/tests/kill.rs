@@ -101,8 +101,62 @@ fn kill_does_what_a_server_does() {
         an_idle_session_ends_without_a_word(&stage, flavor, &mut killer);
         a_killed_connection_ends(&stage, flavor, &mut killer);
         kill_in_all_forms(&stage, flavor, &mut killer);
+        a_released_session_ends(&stage, flavor);
     }
 }
+
+/// The server closes the connection behind the answer: a session that got it next would not know what has become of its write.
+fn a_released_session_ends(stage: &Stage, flavor: Flavor) {
+    let pool = ConfigFile::with_pool(&["max_connections = 2"]);
+    let (_proxy, address, _port) = stage.another_proxy(&pool).unwrap();
+    let connect = || address.login().connect().unwrap();
+    connect().run("CREATE TABLE released (a INT)").unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut writer = connect();
+                    let mut written = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        writer.run("INSERT INTO released VALUES (1)")?;
+                        written += 1;
+                    }
+                    anyhow::Ok(written)
+                })
+            })
+            .collect();
+        let ends = |texts: &[&str]| {
+            let mut client = address.login().connect()?;
+            for sql in texts {
+                client.run(sql)?;
+            }
+            anyhow::Ok(client.ping().is_err())
+        };
+        let ended: Vec<_> = (0..10).flat_map(|_| RELEASES).map(ends).collect();
+        is_over.store(true, Ordering::Relaxed);
+        let written: Vec<anyhow::Result<u32>> =
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        let all: u32 = written.iter().flatten().sum();
+        assert!(written.iter().all(Result::is_ok), "{flavor}: {written:?}");
+        assert!(ended.iter().all(|ended| matches!(ended, Ok(true))), "{flavor}: {ended:?}");
+        let rows = stage.cluster.servers[0].query("SELECT COUNT(*) FROM app.released").unwrap();
+        assert_eq!(rows.trim(), all.to_string(), "{flavor}");
+    });
+    let mut client = connect();
+    for sql in ["BEGIN", "COMMIT NO RELEASE", "SET completion_type = 2", "BEGIN", "COMMIT NO RELEASE"] {
+        client.run(sql).unwrap();
+    }
+    client.ping().unwrap();
+}
+
+/// Each ends its session.
+const RELEASES: [&[&str]; 4] = [
+    &["BEGIN", "COMMIT RELEASE"],
+    &["ROLLBACK RELEASE"],
+    &["PREPARE s FROM 'COMMIT RELEASE'", "EXECUTE s"],
+    &["SET completion_type = 2", "BEGIN", "COMMIT AND NO CHAIN"],
+];
 
 /// A session whose statement another one is to end.
 fn send_sleep(stage: &Stage) -> Client {

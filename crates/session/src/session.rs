@@ -26,7 +26,7 @@ use crate::rescue::{Seeking, Stakes, count_unless_lost, lost_after_refusal, told
 use crate::route::Route;
 use crate::served::{Outcome, Served};
 use crate::settings::Settings;
-use crate::settle::Settling;
+use crate::settle::{Closing, Settling};
 use crate::stand::Stand;
 use crate::state::{AskedTracking, Lex, Ran, Wanted};
 use crate::statements::ClientStatements;
@@ -329,8 +329,23 @@ impl Session {
     ) -> Result<(), PoolError> {
         let worker = self.worker.clone();
         let most_prepared = self.settings.max_prepared_statements.saturating_sub(self.statements.len());
-        let has_entered =
-            self.settling().changes(&mut checkout, ran, (&worker.stored_code, most_prepared)).await?;
+        let mut settling = self.settling();
+        let closing = settling.closing(ran);
+        let changed = settling.changes(&mut checkout, ran, (&worker.stored_code, most_prepared)).await;
+        let is_closed = match closing {
+            Closing::No => false,
+            Closing::Yes => true,
+            Closing::Perhaps => {
+                changed.is_ok() && matches!(Box::pin(checkout.ping()).await, Err(PoolError::Lost { .. }))
+            }
+        };
+        if is_closed {
+            // As on a server, the session ends when its client has the answer.
+            self.held.activity.runs_nowhere();
+            self.held.activity.kill();
+            return Ok(());
+        }
+        let has_entered = changed?;
         if has_entered {
             self.check_entered();
         }
