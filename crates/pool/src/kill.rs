@@ -53,7 +53,7 @@ impl Pool {
         match doing {
             // What is written now would be taken for the rest of the command: only the end of the stream is safe.
             Doing::Sending => self.close_by(async move { connection.permit }),
-            Doing::Running if self.settings().kills_abandoned => {
+            Doing::Running | Doing::Unanswered if self.settings().kills_abandoned => {
                 let this = self.clone();
                 self.close_by(async move { this.kill_and_close(backend, connection, GENTLE).await });
             }
@@ -64,7 +64,7 @@ impl Pool {
             Doing::Nothing if connection.transactions == Transactions::MayBeForgotten => {
                 self.close_forgetful(connection);
             }
-            Doing::Running | Doing::Nothing => self.close_later(connection),
+            Doing::Running | Doing::Unanswered | Doing::Nothing => self.close_later(connection),
         }
     }
 
