@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{ConfigFile, Stage, until};
+use delphinus_e2e::{Address, ConfigFile, Stage, until};
 use delphinus_sandbox::Flavor;
 use delphinus_testkit::{Client, Param};
 
@@ -101,15 +101,56 @@ fn kill_does_what_a_server_does() {
         an_idle_session_ends_without_a_word(&stage, flavor, &mut killer);
         a_killed_connection_ends(&stage, flavor, &mut killer);
         kill_in_all_forms(&stage, flavor, &mut killer);
-        a_released_session_ends(&stage, flavor);
+        let pool = ConfigFile::with_pool(&["max_connections = 2"]);
+        let (_proxy, crowded, _port) = stage.another_proxy(&pool).unwrap();
+        a_released_session_ends(&stage, &crowded, flavor);
+        a_kill_ends_nothing_of_others(&crowded, flavor);
     }
 }
 
+/// How long sessions kill what another one runs.
+const KILLING: Duration = Duration::from_secs(4);
+
+/// The connection goes from one session to the next while a KILL that is meant for the first is on its way.
+fn a_kill_ends_nothing_of_others(crowded: &Address, flavor: Flavor) {
+    let mut victim = crowded.login().connect().unwrap();
+    victim.run("CREATE TABLE bystanders (a INT)").unwrap();
+    let kill = format!("KILL QUERY {}", victim.connection_id());
+    let is_over = AtomicBool::new(false);
+    let (lives, written) = thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut killer = crowded.login().connect().unwrap();
+                while !is_over.load(Ordering::Relaxed) {
+                    killer.query(&kill).unwrap();
+                }
+            });
+        }
+        let write = || {
+            let mut writer = crowded.login().connect()?;
+            while !is_over.load(Ordering::Relaxed) {
+                writer.run("INSERT INTO bystanders SELECT 1 FROM (SELECT SLEEP(0.002)) AS x")?;
+            }
+            anyhow::Ok(())
+        };
+        let writers: Vec<_> = (0..4).map(|_| scope.spawn(write)).collect();
+        let begun = Instant::now();
+        let mut lives = true;
+        while lives && begun.elapsed() < KILLING {
+            lives = victim.query("DO SLEEP(0.004)").is_ok();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let written: Vec<anyhow::Result<()>> =
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        (lives, written)
+    });
+    assert!(written.iter().all(Result::is_ok), "{flavor}: {written:?}");
+    assert!(lives, "{flavor}: KILL QUERY has ended the session");
+}
+
 /// The server closes the connection behind the answer: a session that got it next would not know what has become of its write.
-fn a_released_session_ends(stage: &Stage, flavor: Flavor) {
-    let pool = ConfigFile::with_pool(&["max_connections = 2"]);
-    let (_proxy, address, _port) = stage.another_proxy(&pool).unwrap();
-    let connect = || address.login().connect().unwrap();
+fn a_released_session_ends(stage: &Stage, crowded: &Address, flavor: Flavor) {
+    let connect = || crowded.login().connect().unwrap();
     connect().run("CREATE TABLE released (a INT)").unwrap();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -127,7 +168,7 @@ fn a_released_session_ends(stage: &Stage, flavor: Flavor) {
             })
             .collect();
         let ends = |texts: &[&str]| {
-            let mut client = address.login().connect()?;
+            let mut client = crowded.login().connect()?;
             for sql in texts {
                 client.run(sql)?;
             }
