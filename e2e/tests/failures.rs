@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use delphinus_e2e::{Answer, Client, ConfigFile, Login, ServerError, Stage, run_python, until};
@@ -84,6 +86,34 @@ fn a_frozen_replica_is_left_out() {
     .unwrap();
     stage.cluster.servers[2].resume().unwrap();
     until(NOTICE, "the replica to be used again", || Ok(answering(&stage, 10)?.contains(&frozen))).unwrap();
+}
+
+/// Some of these sessions have the answer to their CALL, and the proxy asks what that has left.
+#[test]
+fn no_session_waits_for_a_frozen_primary() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let stage = Stage::with(flavor, &quick()).unwrap();
+        let primary = &stage.cluster.servers[0];
+        primary.query("CREATE PROCEDURE app.leaves() SET @a = 1").unwrap();
+        let (calls, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
+        let call = || {
+            let mut client = stage.address.connect().unwrap();
+            while !is_over.load(Ordering::Relaxed) && client.query("CALL leaves()").is_ok() {
+                calls.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        thread::scope(|scope| {
+            let sessions: Vec<_> = (0..16).map(|_| scope.spawn(call)).collect();
+            let begun = until(NOTICE, "calls", || Ok(calls.load(Ordering::Relaxed) > 500));
+            primary.pause().unwrap();
+            let ended = until(NOTICE, "all sessions to end", || {
+                Ok(sessions.iter().all(thread::ScopedJoinHandle::is_finished))
+            });
+            is_over.store(true, Ordering::Relaxed);
+            primary.resume().unwrap();
+            begun.and(ended).unwrap_or_else(|error| panic!("{flavor}: {error:#}"));
+        });
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{ConfigFile, Stage, until};
+use delphinus_e2e::{Address, ConfigFile, Stage, until};
 use delphinus_sandbox::Flavor;
 use delphinus_testkit::{Client, Param};
 
@@ -101,8 +101,103 @@ fn kill_does_what_a_server_does() {
         an_idle_session_ends_without_a_word(&stage, flavor, &mut killer);
         a_killed_connection_ends(&stage, flavor, &mut killer);
         kill_in_all_forms(&stage, flavor, &mut killer);
+        let pool = ConfigFile::with_pool(&["max_connections = 2"]);
+        let (_proxy, crowded, _port) = stage.another_proxy(&pool).unwrap();
+        a_released_session_ends(&stage, &crowded, flavor);
+        a_kill_ends_nothing_of_others(&crowded, flavor);
     }
 }
+
+/// How long sessions kill what another one runs.
+const KILLING: Duration = Duration::from_secs(4);
+
+/// The connection goes from one session to the next while a KILL that is meant for the first is on its way.
+fn a_kill_ends_nothing_of_others(crowded: &Address, flavor: Flavor) {
+    let mut victim = crowded.login().connect().unwrap();
+    victim.run("CREATE TABLE bystanders (a INT)").unwrap();
+    let kill = format!("KILL QUERY {}", victim.connection_id());
+    let is_over = AtomicBool::new(false);
+    let (lives, written) = thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut killer = crowded.login().connect().unwrap();
+                while !is_over.load(Ordering::Relaxed) {
+                    killer.query(&kill).unwrap();
+                }
+            });
+        }
+        let write = || {
+            let mut writer = crowded.login().connect()?;
+            while !is_over.load(Ordering::Relaxed) {
+                writer.run("INSERT INTO bystanders SELECT 1 FROM (SELECT SLEEP(0.002)) AS x")?;
+            }
+            anyhow::Ok(())
+        };
+        let writers: Vec<_> = (0..4).map(|_| scope.spawn(write)).collect();
+        let begun = Instant::now();
+        let mut lives = true;
+        while lives && begun.elapsed() < KILLING {
+            lives = victim.query("DO SLEEP(0.004)").is_ok();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let written: Vec<anyhow::Result<()>> =
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        (lives, written)
+    });
+    assert!(written.iter().all(Result::is_ok), "{flavor}: {written:?}");
+    assert!(lives, "{flavor}: KILL QUERY has ended the session");
+}
+
+/// The server closes the connection behind the answer: a session that got it next would not know what has become of its write.
+fn a_released_session_ends(stage: &Stage, crowded: &Address, flavor: Flavor) {
+    let connect = || crowded.login().connect().unwrap();
+    connect().run("CREATE TABLE released (a INT)").unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut writer = connect();
+                    let mut written = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        writer.run("INSERT INTO released VALUES (1)")?;
+                        written += 1;
+                    }
+                    anyhow::Ok(written)
+                })
+            })
+            .collect();
+        let ends = |texts: &[&str]| {
+            let mut client = crowded.login().connect()?;
+            for sql in texts {
+                client.run(sql)?;
+            }
+            anyhow::Ok(client.ping().is_err())
+        };
+        let ended: Vec<_> = (0..10).flat_map(|_| RELEASES).map(ends).collect();
+        is_over.store(true, Ordering::Relaxed);
+        let written: Vec<anyhow::Result<u32>> =
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        let all: u32 = written.iter().flatten().sum();
+        assert!(written.iter().all(Result::is_ok), "{flavor}: {written:?}");
+        assert!(ended.iter().all(|ended| matches!(ended, Ok(true))), "{flavor}: {ended:?}");
+        let rows = stage.cluster.servers[0].query("SELECT COUNT(*) FROM app.released").unwrap();
+        assert_eq!(rows.trim(), all.to_string(), "{flavor}");
+    });
+    let mut client = connect();
+    for sql in ["BEGIN", "COMMIT NO RELEASE", "SET completion_type = 2", "BEGIN", "COMMIT NO RELEASE"] {
+        client.run(sql).unwrap();
+    }
+    client.ping().unwrap();
+}
+
+/// Each ends its session.
+const RELEASES: [&[&str]; 4] = [
+    &["BEGIN", "COMMIT RELEASE"],
+    &["ROLLBACK RELEASE"],
+    &["PREPARE s FROM 'COMMIT RELEASE'", "EXECUTE s"],
+    &["SET completion_type = 2", "BEGIN", "COMMIT AND NO CHAIN"],
+];
 
 /// A session whose statement another one is to end.
 fn send_sleep(stage: &Stage) -> Client {

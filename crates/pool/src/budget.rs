@@ -12,6 +12,8 @@ use std::time::Duration;
 use delphinus_net::rt::Notify;
 use delphinus_topology::ServerLimits;
 
+use crate::killing::Killing;
+
 /// What an operator sets about the connections to one backend.
 #[derive(Debug, Clone, Default)]
 pub struct BackendLimits {
@@ -52,6 +54,8 @@ pub struct Budget {
     users: Mutex<Accounts>,
     /// One bell for each worker; all of its backends ring the same one.
     bells: Vec<Arc<Notify>>,
+    /// What of its connections is being killed.
+    pub(crate) killing: Killing,
 }
 
 /// Users with connections to one backend, and those that have a limit of their own.
@@ -167,6 +171,7 @@ impl Budget {
             hungry: AtomicU32::new(0),
             users: Mutex::new(Accounts { limits: of_users, open: HashMap::new() }),
             bells,
+            killing: Killing::default(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use delphinus_net::{NetError, rt};
 use delphinus_state::{Changed, SessionState};
@@ -10,13 +11,13 @@ use delphinus_wire::command::{BackendStmtId, Code, put_stmt_command};
 use delphinus_wire::header;
 use delphinus_wire::response::{Status, TextResult};
 
-use crate::ask::{aside, prepare, query};
+use crate::ask::{Answer, AskError, aside, prepare, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::idle::Seat;
 use crate::memory::Memory;
 use crate::pool::Pool;
-use crate::ready::{Means, Ready, empty_list, make_ready, save, set, start_over};
+use crate::ready::{LIMIT, Means, Ready, empty_list, make_ready, save, set, start_over};
 
 /// What a backend is doing for the session, as far as it matters when the session ends in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub enum Doing {
     Running,
     /// The same, and its session was killed: so is the connection.
     Killed,
+    /// It has not answered a question of the proxy's own in time.
+    Unanswered,
 }
 
 /// The only way to a connection, and back.
@@ -55,6 +58,12 @@ impl Checkout {
     /// True if the backend has a command, or part of one: nobody can use the connection then.
     pub fn is_amid_command(&self) -> bool {
         self.doing != Doing::Nothing
+    }
+
+    /// True if the answer to a command may still come: whoever got the connection next would take it for its own.
+    #[inline]
+    fn is_at_work(&self) -> bool {
+        matches!(self.doing, Doing::Running | Doing::Killed | Doing::Unanswered)
     }
 
     /// The error of a connection that nothing more is to be had from.
@@ -120,27 +129,49 @@ impl Checkout {
     /// Runs a statement of the proxy's own; what the client's last statement left behind is saved first.
     /// Fails with `Refused` where the backend says no.
     pub async fn query(&mut self, sql: &str) -> Result<TextResult, PoolError> {
-        let backend = self.pool.place(self.backend).name();
-        let connection = self.connection();
-        let answer = async {
-            save(connection).await?;
-            query(connection, sql).await
-        };
-        answer.await.map(|answer| answer.result).map_err(|error| error.into_pool_error(backend))
+        self.query_for(sql, LIMIT).await
     }
 
-    /// The same between a statement of the client's and the moment when it is known what that has left, which is not lost: a SET
+    /// The same where the server is asked to wait for so long before it answers.
+    pub async fn query_patiently(&mut self, sql: &str, wait: Duration) -> Result<TextResult, PoolError> {
+        self.query_for(sql, LIMIT + wait).await
+    }
+
+    async fn query_for(&mut self, sql: &str, limit: Duration) -> Result<TextResult, PoolError> {
+        let question = async |connection: &mut Connection| save_and_query(connection, sql).await;
+        self.ask(limit, question).await.map(|answer| answer.result)
+    }
+
+    /// Asks this of the server. Where no session watches over the answer, a server that hangs would keep it, and its client, for ever: there
+    /// is a limit. From then on the connection is in the middle of a command, and nobody gets it any more.
+    async fn ask<T>(
+        &mut self,
+        limit: Duration,
+        question: impl AsyncFnOnce(&mut Connection) -> Result<T, AskError>,
+    ) -> Result<T, PoolError> {
+        let backend = self.name();
+        let answer = match self.doing {
+            Doing::Running => Some(question(self.connection()).await),
+            // What it may still say would be taken for the answer to this one.
+            Doing::Unanswered => None,
+            _ => rt::timeout(limit, question(self.connection())).await,
+        };
+        if let Some(answer) = answer {
+            return answer.map_err(|error| error.into_pool_error(backend));
+        }
+        self.note(Doing::Unanswered);
+        Err(self.lost(NetError::TimedOut(limit.as_millis() as u64)))
+    }
+
+    /// Runs one between a statement of the client's and the moment when it is known what that has left, which is not lost: a SET
     /// leaves FOUND_ROWS() and LAST_INSERT_ID() as they were.
     pub async fn query_in_between(&mut self, sql: &str) -> Result<(), PoolError> {
-        let backend = self.pool.place(self.backend).name();
-        let answer = query(self.connection(), sql).await;
-        answer.map(|_| ()).map_err(|error| error.into_pool_error(backend))
+        self.ask(LIMIT, async |connection: &mut Connection| query(connection, sql).await.map(drop)).await
     }
 
     /// Moves what only the connection knows of the session's last statement into the session's memory.
     pub async fn save(&mut self) -> Result<(), PoolError> {
-        let backend = self.pool.place(self.backend).name();
-        save(self.connection()).await.map_err(|error| error.into_pool_error(backend))
+        self.ask(LIMIT, async |connection: &mut Connection| save(connection).await).await
     }
 
     /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
@@ -154,9 +185,8 @@ impl Checkout {
             }
         }
         let id = memory.last_insert_id.get();
-        let backend = self.pool.place(self.backend).name();
-        let set = set(self.connection(), &format!("SET @@session.last_insert_id={id}")).await;
-        set.map_err(|error| error.into_pool_error(backend))?;
+        let sql = format!("SET @@session.last_insert_id={id}");
+        self.ask(LIMIT, async |connection: &mut Connection| set(connection, &sql).await).await?;
         memory.is_restored(&mut self.connection().seen);
         Ok(())
     }
@@ -165,8 +195,7 @@ impl Checkout {
     pub async fn forget_warnings(&mut self) -> Result<(), PoolError> {
         if self.connection().lists_warnings {
             self.save().await?;
-            let backend = self.pool.place(self.backend).name();
-            empty_list(self.connection()).await.map_err(|error| error.into_pool_error(backend))?;
+            self.ask(LIMIT, async |connection: &mut Connection| empty_list(connection).await).await?;
         }
         Ok(())
     }
@@ -178,13 +207,8 @@ impl Checkout {
 
     /// Prepares `text` in the state that the connection is in.
     pub async fn prepare(&mut self, text: &[u8]) -> Result<BackendStmtId, PoolError> {
-        let backend = self.pool.place(self.backend).name();
-        let connection = self.connection();
-        let id = async {
-            save(connection).await?;
-            prepare(connection, text).await
-        };
-        id.await.map_err(|error| error.into_pool_error(backend))
+        self.save().await?;
+        self.ask(LIMIT, async |connection: &mut Connection| prepare(connection, text).await).await
     }
 
     /// Closes a statement; there is no answer.
@@ -198,15 +222,17 @@ impl Checkout {
 
     /// Asks for the status flags and for changes not reported yet. What the client's last statement left behind stays there.
     pub async fn ping(&mut self) -> Result<(Status, Vec<Changed>), PoolError> {
-        let backend = self.pool.place(self.backend).name();
-        let answer = aside(self.connection(), &[Code::Ping as u8]).await;
-        answer.map(|answer| (answer.status, answer.changes)).map_err(|error| error.into_pool_error(backend))
+        let ping = async |connection: &mut Connection| aside(connection, &[Code::Ping as u8]).await;
+        self.ask(LIMIT, ping).await.map(|answer| (answer.status, answer.changes))
     }
 
     /// Gives the connection back, held for its session; the session finds it again in the seat, if there is
     /// one: a connection that others wait for goes to them.
     #[inline]
     pub fn give_back(mut self) -> Option<Seat> {
+        if self.is_at_work() {
+            return None;
+        }
         let connection = self.connection.take()?;
         self.pool.clone().put_back(self.backend, connection)
     }
@@ -223,11 +249,19 @@ impl Checkout {
 
     /// Gives the connection back for anybody: its session has ended.
     pub fn release(mut self) {
+        if self.is_at_work() {
+            return;
+        }
         if let Some(mut connection) = self.connection.take() {
             connection.belong_to(Rc::default());
             self.pool.clone().put_back_unheld(self.backend, connection);
         }
     }
+}
+
+async fn save_and_query(connection: &mut Connection, sql: &str) -> Result<Answer, AskError> {
+    save(connection).await?;
+    query(connection, sql).await
 }
 
 impl Drop for Checkout {

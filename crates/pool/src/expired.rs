@@ -93,8 +93,9 @@ impl Checkout {
     ) -> Result<(), PoolError> {
         let (pool, backend) = (self.pool().clone(), self.backend());
         self.connection().belong_to(memory.clone());
-        let reset = command(self.connection(), &[Code::ResetConnection as u8]).await;
-        reset.map_err(|error| error.into_pool_error(self.name()))?;
+        let connection = self.connection();
+        let reset = async { command(connection, &[Code::ResetConnection as u8]).await.map(drop) };
+        bounded(pool.place(backend), reset).await?;
         initialise(self.connection(), pool.place(backend)).await?;
         self.make_ready(want, memory).await.map(drop)
     }

@@ -88,8 +88,10 @@ impl Pool {
             let now = rt::now();
             let found = pool.idle.borrow_mut().take_best(request, worst, now);
             let mut connection = found?;
-            if !pool.has_moved_since(&connection) && connection.stream.is_quiet() {
-                if !connection.is_owned_by(request.memory) {
+            let is_own = connection.is_owned_by(request.memory);
+            let is_usable = !pool.has_moved_since(&connection) && connection.stream.is_quiet();
+            if is_usable && (is_own || !pool.budget.killing.takes(connection.thread())) {
+                if !is_own {
                     connection.leave();
                 }
                 return Some(connection);

@@ -18,6 +18,7 @@ use crate::checkout::Doing;
 use crate::connection::{Connection, Identity, Thread};
 use crate::error::PoolError;
 use crate::forgotten_transactions::Transactions;
+use crate::killing::Mark;
 use crate::open::log_in_with_keys;
 use crate::pool::{Pool, Settings};
 
@@ -53,7 +54,7 @@ impl Pool {
         match doing {
             // What is written now would be taken for the rest of the command: only the end of the stream is safe.
             Doing::Sending => self.close_by(async move { connection.permit }),
-            Doing::Running if self.settings().kills_abandoned => {
+            Doing::Running | Doing::Unanswered if self.settings().kills_abandoned => {
                 let this = self.clone();
                 self.close_by(async move { this.kill_and_close(backend, connection, GENTLE).await });
             }
@@ -64,7 +65,7 @@ impl Pool {
             Doing::Nothing if connection.transactions == Transactions::MayBeForgotten => {
                 self.close_forgetful(connection);
             }
-            Doing::Running | Doing::Nothing => self.close_later(connection),
+            Doing::Running | Doing::Unanswered | Doing::Nothing => self.close_later(connection),
         }
     }
 
@@ -94,7 +95,8 @@ impl Pool {
     }
 
     /// KILL QUERY of a statement of `identity`, which may be gone by now. Fails where the backend cannot be reached, or
-    /// says no. `thread` is a last look, once the way to the backend is open: `None` if there is nothing to kill any more.
+    /// says no. `thread` is a last look, once the way to the backend is open: `None` if there is nothing to kill any more. Until the
+    /// backend has answered, no other session gets that connection.
     pub async fn kill_query_if(
         &self,
         backend: BackendId,
@@ -115,7 +117,8 @@ impl Pool {
         let limit = Duration::from_millis(settings.connect_timeout_ms);
         let timed_out = || unreachable(place, NetError::TimedOut(settings.connect_timeout_ms));
         let log = self.asked_log(backend);
-        let killed = kill((backend, place), what, identity, (&settings, log), thread);
+        let budget = &self.backends[backend.index()].budget;
+        let killed = kill((backend, place), what, identity, (&settings, log), || Mark::of(budget, &thread));
         rt::timeout(limit, killed).await.unwrap_or_else(|| Err(timed_out()))
     }
 }
@@ -136,7 +139,7 @@ async fn kill(
     what: What,
     identity: &Identity,
     (settings, log): (&Settings, Option<AskedLog>),
-    thread: impl Fn() -> Option<Thread>,
+    mark: impl FnOnce() -> Option<Mark>,
 ) -> Result<(), PoolError> {
     let broken = |error: NetError| unreachable(place, error);
     let moves = place.moves() as u16;
@@ -147,12 +150,15 @@ async fn kill(
     let mut buffer = Buffer::default();
     let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
     // At another server the number is somebody else's.
-    let answer = match thread().filter(|thread| thread.moves == moves) {
-        Some(thread) => {
-            let command = format!("{}KILL {} {}", char::from(Code::Query as u8), what.as_str(), thread.id);
+    let answer = match mark().filter(|mark| mark.thread().moves == moves) {
+        Some(mut mark) => {
+            let id = mark.thread().id;
+            let command = format!("{}KILL {} {id}", char::from(Code::Query as u8), what.as_str());
             let began = log.as_ref().and_then(AskedLog::begin);
+            mark.is_sent();
             io.write(command.as_bytes()).await.map_err(broken)?;
             let answer = io.read(MAX_ANSWER).await.map_err(broken)?.payload;
+            mark.is_answered();
             if let (Some(log), Some(began)) = (log, began) {
                 let error = ErrPacket::parse(&answer).map_or(0, |refusal| refusal.code);
                 let (origin, payload) = (Origin::Proxy, command.as_bytes());

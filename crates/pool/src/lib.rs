@@ -29,6 +29,7 @@ mod identities;
 mod idle;
 mod keys;
 mod kill;
+mod killing;
 mod memory;
 mod open;
 mod password_check;

@@ -319,6 +319,10 @@ impl Pool {
             }
             return Some(pool.idle.borrow_mut().put(connection));
         }
+        if pool.budget.killing.takes(connection.thread()) {
+            self.close_later(connection);
+            return None;
+        }
         connection.leave();
         let given = pool.waiters.borrow_mut().give(backend, connection);
         match given {

@@ -35,8 +35,8 @@ pub enum Means {
     Settings,
 }
 
-/// The longest that saving and fix-ups may take together.
-const LIMIT: Duration = Duration::from_secs(20);
+/// The longest that saving and fix-ups may take together, and a question of the proxy's own.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// What sessions have prepared in SQL text stays on the connection for as long as it is not in the way: servers limit how
 /// much there may be of that altogether.

@@ -268,7 +268,8 @@ impl Held {
 
 /// Keeps connections, and gives them back.
 impl Held {
-    /// Leaves a connection in its seat.
+    /// Leaves a connection in its seat. First the session says that it runs nothing there any more, here and below: a KILL that is meant for it
+    /// must not reach another one on the same connection.
     #[inline]
     pub(crate) fn give_back(&mut self, checkout: Checkout) {
         self.activity.runs_nowhere();

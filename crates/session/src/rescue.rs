@@ -140,6 +140,7 @@ pub(crate) async fn leave_refused(checkout: Checkout, statement: &Statement, sta
 /// Rolls a transaction back and tells the client to try it again, which the refusal does not tell a driver.
 pub(crate) async fn give_up_transaction(checkout: Checkout, held: &Held, state: &mut Wanted) -> Served {
     held.source.outlook.report_read_only(checkout.backend());
+    held.activity.waits_again();
     // A connection that cannot start over is closed, and that rolls back, too.
     let _ = checkout.start_over().await;
     Served::Error(lost("the server has become read-only", held, state))

@@ -26,12 +26,12 @@ use crate::rescue::{Seeking, Stakes, count_unless_lost, lost_after_refusal, told
 use crate::route::Route;
 use crate::served::{Outcome, Served};
 use crate::settings::Settings;
-use crate::settle::Settling;
+use crate::settle::{Closing, Settling};
 use crate::stand::Stand;
 use crate::state::{AskedTracking, Lex, Ran, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::{Around, Occasion, Standing, Steering};
-use crate::watch::Watch;
+use crate::watch::{Vigil, Watch};
 use crate::worker::Worker;
 
 /// A session. Its life is in `serve`.
@@ -283,14 +283,21 @@ impl Session {
     /// What of it a statement that has run may leave something in.
     #[inline]
     pub(crate) fn settling(&mut self) -> Settling<'_> {
-        Settling {
+        self.settling_for().1
+    }
+
+    /// The same, and the client that waits for it.
+    #[inline]
+    fn settling_for(&mut self) -> (&Client, Settling<'_>) {
+        let settling = Settling {
             held: &mut self.held,
             state: &mut self.state,
             causality: &mut self.causality,
             noted: &mut self.noted,
             costs: &mut self.costs,
             consistency: self.steering.consistency(),
-        }
+        };
+        (&self.client, settling)
     }
 
     /// What it may lose with a connection.
@@ -329,8 +336,29 @@ impl Session {
     ) -> Result<(), PoolError> {
         let worker = self.worker.clone();
         let most_prepared = self.settings.max_prepared_statements.saturating_sub(self.statements.len());
-        let has_entered =
-            self.settling().changes(&mut checkout, ran, (&worker.stored_code, most_prepared)).await?;
+        let activity = self.held.activity.clone();
+        let (client, mut settling) = self.settling_for();
+        let closing = settling.closing(ran);
+        let (outlook, waits, stream) = (&worker.outlook, &worker.waits, &client.stream);
+        let ask = async |checkout: &mut Checkout| {
+            settling.changes(checkout, ran, (&worker.stored_code, most_prepared)).await
+        };
+        let vigil = Vigil { activity: &activity, outlook, waits, stream };
+        let changed = vigil.over(&mut checkout, ask).await;
+        let is_closed = match closing {
+            Closing::No => false,
+            Closing::Yes => true,
+            Closing::Perhaps => {
+                changed.is_ok() && matches!(Box::pin(checkout.ping()).await, Err(PoolError::Lost { .. }))
+            }
+        };
+        if is_closed {
+            // As on a server, the session ends when its client has the answer.
+            self.held.activity.runs_nowhere();
+            self.held.activity.kill();
+            return Ok(());
+        }
+        let has_entered = changed?;
         if has_entered {
             self.check_entered();
         }

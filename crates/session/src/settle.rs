@@ -97,6 +97,53 @@ impl Settling<'_> {
     }
 }
 
+/// Whether the server closes the connection behind the answer that a statement has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closing {
+    No,
+    Yes,
+    /// Only another question can tell.
+    Perhaps,
+}
+
+impl Closing {
+    /// `effects`: those of the statement and of the texts that it has run, if all are known; `None` if not. `is_usual`: `completion_type`
+    /// says that COMMIT and ROLLBACK close it, too.
+    fn of(effects: Option<Effects>, is_usual: bool) -> Self {
+        let Some(effects) = effects else { return Self::Perhaps };
+        if effects.contains(Effects::CLOSES_CONNECTION) {
+            Self::Yes
+        } else if is_usual && effects.intersects(MAY_END_TRANSACTION) {
+            // NO RELEASE says otherwise.
+            Self::Perhaps
+        } else {
+            Self::No
+        }
+    }
+}
+
+/// What may run a COMMIT or a ROLLBACK.
+const MAY_END_TRANSACTION: Effects = Effects::ENDS_TRANSACTION.union(Effects::OPAQUE);
+
+impl Settling<'_> {
+    /// Whether the server closes the connection behind this answer: whoever got it next would lose a statement on it.
+    pub(crate) fn closing(&mut self, ran: Ran<'_>) -> Closing {
+        let Ran { statement, text, response } = ran;
+        if !response.is_ok() {
+            // After an error the session's status is asked.
+            return Closing::No;
+        }
+        let mut effects = Some(statement.effects);
+        if statement.effects.contains(Effects::SQL_EXECUTES) {
+            for text in self.noted.texts_executed(statement, text, self.state).iter() {
+                let known = text.as_ref().map(|(_, ran)| ran.effects);
+                effects = effects.zip(known).map(|(all, one)| all.union(one));
+            }
+        }
+        Closing::of(effects, self.state.releases_by_default())
+    }
+}
+
 /// True if LAST_INSERT_ID() may be another one though the answer does not say so.
 fn may_set_insert_id(statement: &Statement, response: &Response) -> bool {
     // An INSERT that fails at its second row keeps the id that it made for the first one.
@@ -106,3 +153,33 @@ fn may_set_insert_id(statement: &Statement, response: &Response) -> bool {
 
 /// Statements after which LAST_INSERT_ID() may be another one though the OK packet does not say so.
 const MAY_SET_INSERT_ID: Effects = Effects::SETS_LAST_INSERT_ID.union(Effects::OPAQUE);
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{LexOptions, classify};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_that_the_server_closes_is_known() {
+        for (sql, usual, by_completion_type) in [
+            ("COMMIT RELEASE", Closing::Yes, Closing::Yes),
+            ("ROLLBACK WORK AND NO CHAIN RELEASE", Closing::Yes, Closing::Yes),
+            ("SELECT 1; COMMIT RELEASE", Closing::Yes, Closing::Yes),
+            ("SHUTDOWN", Closing::Yes, Closing::Yes),
+            ("COMMIT", Closing::No, Closing::Perhaps),
+            ("COMMIT AND CHAIN", Closing::No, Closing::Perhaps),
+            ("ROLLBACK AND NO CHAIN NO RELEASE", Closing::No, Closing::Perhaps),
+            ("CALL p()", Closing::No, Closing::Perhaps),
+            ("ROLLBACK TO s", Closing::No, Closing::No),
+            ("RELEASE SAVEPOINT s", Closing::No, Closing::No),
+            ("BEGIN", Closing::No, Closing::No),
+            ("SET @a = 1", Closing::No, Closing::No),
+        ] {
+            let effects = Some(classify(sql.as_bytes(), LexOptions::default()).effects);
+            assert_eq!(Closing::of(effects, false), usual, "{sql}");
+            assert_eq!(Closing::of(effects, true), by_completion_type, "{sql}");
+        }
+        assert_eq!(Closing::of(None, false), Closing::Perhaps);
+    }
+}

@@ -125,6 +125,12 @@ impl Wanted {
         self.pins.add(PinReason::Transaction, rt::now(), sql.as_bytes());
     }
 
+    /// True if COMMIT and ROLLBACK end the session, where they do not say otherwise: its `completion_type`.
+    pub(crate) fn releases_by_default(&self) -> bool {
+        let value = self.want.vars.get("completion_type");
+        value.is_some_and(|value| value.eq_ignore_ascii_case(b"RELEASE") || **value == *b"2")
+    }
+
     /// The transaction is gone, and the session goes on.
     pub(crate) fn forget_transaction(&mut self, backend: Option<BackendId>) {
         self.pins.remove(PinReason::Transaction);

@@ -3,11 +3,13 @@
 
 use std::cell::Cell;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
 use delphinus_clients::{Activity, without_literals};
-use delphinus_net::{NetError, rt};
+use delphinus_net::rt::{self, Either};
+use delphinus_net::{NetError, Stream};
 use delphinus_pool::{Checkout, Doing, PoolError};
 use delphinus_topology::BackendId;
 use delphinus_view::StoredCode;
@@ -20,7 +22,7 @@ use crate::client_error::{ClientError, ProxyError};
 use crate::follow::Noted;
 use crate::hold::Held;
 use crate::io::{Beside, Break, Client, Ending};
-use crate::outlook::HUNG;
+use crate::outlook::{HUNG, Outlook};
 use crate::rescue::Waits;
 use crate::state::Wanted;
 use crate::steer::Steering;
@@ -136,25 +138,75 @@ impl Watch<'_> {
     }
 }
 
+/// A session of whose statement the proxy asks what it has left: its other parts are in use meanwhile.
+pub(crate) struct Vigil<'a> {
+    pub activity: &'a Activity,
+    pub outlook: &'a Outlook,
+    pub waits: &'a Waits,
+    /// The client's end.
+    pub stream: &'a Stream,
+}
+
+impl Vigil<'_> {
+    /// Asks a backend, as long as the session wants that and it may answer. A connection that is left in the middle of it counts as lost,
+    /// and is closed by whoever drops it.
+    pub(crate) async fn over<T>(
+        &self,
+        checkout: &mut Checkout,
+        ask: impl AsyncFnOnce(&mut Checkout) -> Result<T, PoolError>,
+    ) -> Result<T, PoolError> {
+        let broken = match self.wait_for(checkout, ask).await {
+            Ok(done) => return done,
+            Err(Break::Client(broken) | Break::Backend(broken)) => broken,
+        };
+        checkout.note(if self.activity.is_killed() { Doing::Killed } else { Doing::Running });
+        Err(checkout.lost(broken))
+    }
+
+    async fn wait_for<T>(
+        &self,
+        checkout: &mut Checkout,
+        ask: impl AsyncFnOnce(&mut Checkout) -> T,
+    ) -> Result<T, Break> {
+        let backend = checkout.backend();
+        let mut asked = pin!(ask(checkout));
+        loop {
+            if let Either::First(done) = rt::either(asked.as_mut(), self.activity.disturbed()).await {
+                return Ok(done);
+            }
+            // A KILL QUERY comes too late: the statement has ended.
+            if self.activity.take_calls().asks() {
+                self.waits.registry.answer(self.activity.id, || None);
+            }
+            self.may_wait(backend)?;
+        }
+    }
+
+    /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for
+    /// that all the time would cost every statement something.
+    fn may_wait(&self, backend: BackendId) -> Result<(), Break> {
+        if self.activity.is_killed() {
+            // As on a server: the client of a killed connection is told nothing more, and finds it closed.
+            return Err(Break::Client(NetError::Closed));
+        }
+        if self.outlook.is_hung(backend) {
+            return Err(timed_out("it does not answer, or another backend has taken its place"));
+        }
+        if self.waits.kills_abandoned.get() && self.stream.is_gone() {
+            return Err(Break::Client(NetError::Closed));
+        }
+        Ok(())
+    }
+}
+
 impl Watch<'_> {
     fn answer_begins(&self) {
         self.noted.answer_begins(self.stored_code, &self.held.keys, &self.held.source.users);
     }
 
-    /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for
-    /// that all the time would cost every statement something.
     fn may_wait(&self, client: &Client, backend: BackendId) -> Result<(), Break> {
-        if self.held.activity.is_killed() {
-            // As on a server: the client of a killed connection is told nothing more, and finds it closed.
-            return Err(Break::Client(NetError::Closed));
-        }
-        if self.held.source.outlook.is_hung(backend) {
-            return Err(timed_out("it does not answer, or another backend has taken its place"));
-        }
-        if self.waits.kills_abandoned.get() && client.stream.is_gone() {
-            return Err(Break::Client(NetError::Closed));
-        }
-        Ok(())
+        let (activity, outlook) = (&self.held.activity, &self.held.source.outlook);
+        Vigil { activity, outlook, waits: self.waits, stream: &client.stream }.may_wait(backend)
     }
 
     /// The same for a write, whose backend has to be the primary still.

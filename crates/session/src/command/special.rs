@@ -333,19 +333,21 @@ impl Session {
         let mut tries = Tries::new(&self.worker.outlook);
         tries.begin();
         let mut checkout = self.route().choose(statement, &mut tries).await?;
-        match checkout.query(&question_of_value(expression)).await {
+        // It takes as long as the expression does, which may look at tables.
+        let (client, mut watch) = self.watch();
+        let ask = async |checkout: &mut Checkout| checkout.query(&question_of_value(expression)).await;
+        match watch.run_own(client, &mut checkout, ask).await {
             Ok(answer) => {
                 self.held.keep_or_give_back(checkout, &mut self.state);
                 let value = answer.rows.into_iter().next().and_then(|row| row.into_iter().next()?);
                 Ok(value.map(|value| String::from_utf8_lossy(&value).into_owned()))
             }
             // So does it refuse to run that.
-            Err(PoolError::Refused { .. }) => {
+            Err(ProxyError::Pool(PoolError::Refused { .. })) => {
                 self.held.keep_or_give_back(checkout, &mut self.state);
                 Ok(None)
             }
             Err(error) => {
-                let error = ProxyError::Pool(error);
                 self.held.leave_without(checkout, &error, &mut self.state);
                 Err(error)
             }

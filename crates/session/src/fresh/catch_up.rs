@@ -81,7 +81,8 @@ async fn ask_until(checkout: &mut Checkout, set: &GtidSet, patience: Patience) -
         Flavor::MySql => "WAIT_FOR_EXECUTED_GTID_SET",
         Flavor::MariaDb => "MASTER_GTID_WAIT",
     };
-    let answer = checkout.query(&format!("SELECT {function}('{set}', {limit_s:.3}) LIMIT 1")).await?;
+    let question = format!("SELECT {function}('{set}', {limit_s:.3}) LIMIT 1");
+    let answer = checkout.query_patiently(&question, patience.limit).await?;
     let said = answer.rows.first().and_then(|row| row.first()?.as_deref());
     Ok(said == Some(b"0"))
 }

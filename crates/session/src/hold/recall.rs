@@ -19,7 +19,8 @@ impl Held {
                 // One that breaks is found to be lost by the next statement.
                 let _ = bound.save().await;
             }
-            self.bound = Some(bound);
+            // So is one that has not answered: it is closed.
+            self.bound = Some(bound).filter(|bound| !bound.is_amid_command());
         }
         for (backend, seat) in self.seats.take_all() {
             let Some(mut checkout) = self.source.pool.retake(backend, seat, &self.memory) else {

@@ -155,6 +155,7 @@ impl Seeking<'_> {
     pub(crate) async fn begin_on_next(&mut self, checkout: Checkout) -> Result<Checkout, ProxyError> {
         let (old, refused) = (checkout.backend(), rt::now());
         self.held.source.outlook.report_read_only(old);
+        self.held.activity.waits_again();
         // A connection that cannot start over is closed, and that ends the transaction, too.
         let _ = checkout.start_over().await;
         let opening = self.state.just_begun.opening();
