@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::classify::walk_each;
 use crate::event::Event;
 use crate::names::{
-    AdvisoryLocks, Handlers, Objects, Span, SqlPrepared, TemporaryTables, user_variable_name,
+    AdvisoryLocks, Handlers, Objects, Sequences, Span, SqlPrepared, TemporaryTables, user_variable_name,
 };
 use crate::{Assignment, LexOptions, Statement};
 
@@ -45,6 +45,8 @@ pub struct Names {
     pub temporary_tables: TemporaryTables,
     /// Prepared statements of SQL that are made, run and dropped.
     pub sql_prepared: SqlPrepared,
+    /// Sequences whose values are taken and read.
+    pub sequences: Sequences,
     /// The schemas that `USE` names.
     pub used_schemas: Vec<String>,
     /// Calls of functions about the session, without arguments.
@@ -110,6 +112,7 @@ impl Names {
                 self.sql_prepared.take(event, sql, lex);
             }
             Event::OpensHandler(_) | Event::ClosesHandler(_) => self.handlers.take(event, sql, lex),
+            Event::TakesValue(_) | Event::ReadsValue { .. } => self.sequences.take(event, sql, lex),
             Event::Uses(name) => self.used_schemas.push(crate::names::name_text(*name, sql, lex)),
             Event::SessionCall { .. } => self.builtin_calls.extend(Span::of(event)),
             // Asked before it runs, of few.

@@ -101,6 +101,11 @@ pub(super) fn of(error: &ProxyError) -> Words {
             "the session has moved to another connection, and the proxy has not kept what the last statement left \
              (FOUND_ROWS(), warnings): ask for it right after the statement",
         ),
+        E::LastValueGone(sequence) => own(format!(
+            "LASTVAL() of the sequence {sequence}: servers keep it with the connection, where another session may have taken a value since \
+             this one did. Name NEXTVAL({sequence}) in the same transaction, have the value returned (INSERT .. RETURNING), or give the \
+             session a connection of its own (multiplex = false) and name NEXTVAL({sequence}) there"
+        )),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_sql::Statement;
+use delphinus_sql::{SqlText, Statement, Uses};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId};
 
 use crate::client_error::ProxyError;
+use crate::follow::check_last_values;
 use crate::io::Input;
 use crate::run::Job;
 use crate::session::Session;
@@ -31,6 +32,11 @@ impl Job for Bulk {
         checkout: &mut Checkout,
         input: Input,
     ) -> Result<Input, ProxyError> {
+        if self.statement.uses.contains(Uses::LAST_VALUE) {
+            let lex = session.state.lex.options_with(&self.key.state().vars);
+            let text = &SqlText::new(self.key.text(), lex);
+            check_last_values((&self.statement, text), self.key.state(), checkout.connection())?;
+        }
         let backend_id = if let Some(backend_id) = self.own {
             backend_id
         } else {

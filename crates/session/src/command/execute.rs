@@ -12,10 +12,11 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
 use super::bulk_execute::Bulk;
 use super::kill;
-use super::params::{bind, note_types, own_of};
+use super::params::{asks_for_cursor, bind, in_shape, note_types, own_of};
 use super::query::Short;
 use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
+use crate::follow::check_last_values;
 use crate::hold::{Held, forget_schema, leave_no_old_list};
 use crate::io::{Input, LastBytes, Relayed};
 use crate::needs::{Needs, is_about_insert_id, is_about_last_statement, pinning};
@@ -88,6 +89,11 @@ impl Job for Execution {
         checkout: &mut Checkout,
         input: Input,
     ) -> Result<Input, ProxyError> {
+        if self.statement.uses.contains(Uses::LAST_VALUE) {
+            let lex = session.state.lex.options_with(&self.key.state().vars);
+            let text = &SqlText::new(self.key.text(), lex);
+            check_last_values((&self.statement, text), self.key.state(), checkout.connection())?;
+        }
         if !self.tells && is_about_insert_id(&self.statement) {
             session.held.restore_insert_id(checkout).await?;
         }
@@ -163,18 +169,6 @@ impl Execution {
         };
         Ok(found)
     }
-}
-
-/// True if a COM_STMT_EXECUTE with these flags asks for a cursor.
-#[inline]
-fn asks_for_cursor(flags: u8) -> bool {
-    Shape::of_execution(flags) == Shape::Cursor
-}
-
-/// The statement as it has to be prepared for an execution with these flags.
-#[inline]
-fn in_shape(key: Rc<StatementKey>, flags: u8) -> Rc<StatementKey> {
-    if asks_for_cursor(flags) { Rc::new(key.with_cursor()) } else { key }
 }
 
 impl Session {
@@ -411,7 +405,11 @@ impl Session {
         let Relayed { mut response, rest, len, is_untouched } = relayed;
         let has_no_schema = self.state.want.schema.is_none();
         let Some(mut found) = self.statements.find(id) else { return Ok(Served::End) };
-        let (key, statement) = (found.key.clone(), found.statement);
+        let (key, mut statement) = (found.key.clone(), found.statement);
+        if key.state().schema != self.state.want.schema {
+            // Of which schema's sequence a value was taken is not what the session's schema says.
+            statement.effects = statement.effects.without(Effects::TAKES_VALUE);
+        }
         if self.state.shows_tracking(&statement, key.text()) {
             if let Err(error) = self.track_again(&mut checkout, &rest, key.text()).await {
                 return Ok(Served::Fatal(error));

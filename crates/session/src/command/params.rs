@@ -4,12 +4,25 @@
 use std::rc::Rc;
 
 use delphinus_pool::{BackendStatement, Checkout, StatementKey};
+use delphinus_state::Shape;
 use delphinus_wire::command::BackendStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, header, param_classes};
 
 use crate::client_error::ProxyError;
 use crate::io::{Client, Input};
 use crate::statements::{ClientStatement, Tokens, put_back};
+
+/// True if a COM_STMT_EXECUTE with these flags asks for a cursor.
+#[inline]
+pub(super) fn asks_for_cursor(flags: u8) -> bool {
+    Shape::of_execution(flags) == Shape::Cursor
+}
+
+/// The statement as it has to be prepared for an execution with these flags.
+#[inline]
+pub(super) fn in_shape(key: Rc<StatementKey>, flags: u8) -> Rc<StatementKey> {
+    if asks_for_cursor(flags) { Rc::new(key.with_cursor()) } else { key }
+}
 
 /// Notes the types that come with a COM_STMT_EXECUTE; gives where they stand.
 #[inline]

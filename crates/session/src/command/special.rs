@@ -18,7 +18,7 @@ use crate::answer::{
 };
 use crate::client_error::{ProxyError, Steered};
 use crate::explain::{as_answer, asked_about, explained, may_explain};
-use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, with_kind};
+use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, check_last_values, check_texts_run, with_kind};
 use crate::fresh::Token;
 use crate::io::{Client, HELD, Input, Text};
 use crate::needs::{is_about_insert_id, is_ordinary, pinning};
@@ -58,6 +58,7 @@ impl Job for Special<'_> {
         input: Input,
     ) -> Result<Input, ProxyError> {
         let (statement, sql) = (&self.statement, self.text.sql);
+        check_last_values((statement, self.text), &session.state.want, checkout.connection())?;
         if session.state.may_touch_sql(checkout, statement) {
             let (client, mut watch) = session.watch();
             watch.bring_sql(client, checkout, statement, sql).await?;
@@ -136,7 +137,9 @@ impl Session {
                 Ok(texts) => {
                     let uncovered =
                         kill::uncover_texts(&self.worker.stored_code, &texts, &statement, text.lex).await;
-                    uncovered.and_then(|()| kill::by_texts(&texts, &statement, text.lex))
+                    uncovered
+                        .and_then(|()| check_texts_run(&texts, text.lex, &self.state.want))
+                        .and_then(|()| kill::by_texts(&texts, &statement, text.lex))
                 }
                 Err(error) => Err(error),
             };

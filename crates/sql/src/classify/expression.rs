@@ -92,8 +92,8 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             }
             // The number is ahead.
             Keyword::Limit if self.cursor.beyond().0.is(TokenKind::Comma) => self.uses |= Uses::SKIPS_ROWS,
-            Keyword::Next if ahead == Keyword::Value => self.sequence(),
-            Keyword::Previous if ahead == Keyword::Value => self.refuse(Why::Sequence),
+            Keyword::Next if ahead == Keyword::Value => self.next_value_for(),
+            Keyword::Previous if ahead == Keyword::Value => self.previous_value_for(),
             // Functions that need no parentheses; `sysdate` only in MariaDB's mode for Oracle.
             Keyword::CurrentDate
             | Keyword::CurrentTime
@@ -219,16 +219,10 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             return;
         }
         if self.is_named(here, b"nextval") {
-            self.sequence();
+            self.next_value_of_member();
         } else if self.is_named(here, b"currval") {
-            self.refuse(Why::Sequence);
+            self.last_value_of_member();
         }
-    }
-
-    /// A sequence is set, or gives its next value.
-    fn sequence(&mut self) {
-        self.uses |= Uses::SEQUENCES;
-        self.refuse(Why::Sequence);
     }
 
     /// A name before a parenthesis.
@@ -309,8 +303,9 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             Call::LooksAtLock => self.advisory(Effects::empty()),
             Call::Wait => self.refuse(Why::ReplicationWait),
             Call::ServerState => self.refuse(Why::ServerState),
-            Call::Sequence if self.is_named(here, b"lastval") => self.refuse(Why::Sequence),
-            Call::Sequence => self.sequence(),
+            Call::Sequence if self.is_named(here, b"lastval") => self.last_value(),
+            Call::Sequence if self.is_named(here, b"nextval") => self.next_value(),
+            Call::Sequence => self.changes_sequence(),
             Call::Pure
             | Call::Tight
             | Call::Volatile
