@@ -10,6 +10,9 @@ use crate::hints::PROXY;
 use crate::names::SessionFunction;
 use crate::options::Flavor;
 
+/// Tables that have the session's `last_insert_id` in them.
+const VARIABLES: &[&[u8]] = &[b"session_variables", b"system_variables", b"variables_by_thread"];
+
 /// Tables of `information_schema` that say the same on every member of a cluster.
 const SHARED_CATALOG: &[&str] = &[
     "applicable_roles",
@@ -200,16 +203,24 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             return;
         }
         match Keyword::of(self.bare(here)) {
-            Keyword::PerformanceSchema | Keyword::Sys | Keyword::Mysql => self.refuse(Why::ServerState),
+            Keyword::PerformanceSchema | Keyword::Sys | Keyword::Mysql => self.table_of_server(),
             Keyword::InformationSchema => {
                 let table = self.bare(self.cursor.beyond().0);
                 let is_shared = SHARED_CATALOG.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(table));
                 if !is_shared {
-                    self.refuse(Why::ServerState);
+                    self.table_of_server();
                 }
             }
             _ => {}
         }
+    }
+
+    fn table_of_server(&mut self) {
+        let table = self.bare(self.cursor.beyond().0);
+        if VARIABLES.iter().any(|name| name.eq_ignore_ascii_case(table)) {
+            self.uses |= Uses::LAST_INSERT_ID;
+        }
+        self.refuse(Why::ServerState);
     }
 
     /// `seq.nextval` and `seq.currval` are MariaDB's.
