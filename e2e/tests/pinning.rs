@@ -199,6 +199,46 @@ fn check(flavor: Flavor) {
     pair.client.query(format!("DO GET_LOCK('{long}', 0), GET_LOCK('b{long}', 0)")).unwrap();
     wrong.extend(pair.pin().map(|pin| format!("names that are no locks pin: {pin}")));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    if flavor == Flavor::MariaDb {
+        last_values_are_the_sessions_own(&mut pair.client);
+    }
+}
+
+/// What LASTVAL() says is another session's, or nothing, on a connection that the session has not kept since its NEXTVAL().
+fn last_values_are_the_sessions_own(client: &mut Client) {
+    let told = |reply: Reply| {
+        if let Some(failure) = reply.failure() {
+            return Err(failure.code);
+        }
+        let mut cells = reply.rows().ok().and_then(|rows| rows.into_iter().next()).unwrap_or_default();
+        Ok(String::from_utf8_lossy(&cells.pop().flatten().unwrap_or_default()).into_owned())
+    };
+    client.run("CREATE SEQUENCE app.numbers").unwrap();
+    let prepared = client.prepare("SELECT LASTVAL(app.numbers)").unwrap().unwrap().id;
+    for (sql, expected) in [
+        ("SELECT NEXTVAL(app.numbers)", Ok("1")),
+        ("SELECT LASTVAL(app.numbers)", Err(1105)),
+        ("SELECT PREVIOUS VALUE FOR app.numbers", Err(1105)),
+        ("INSERT INTO app.p VALUES (LASTVAL(app.numbers))", Err(1105)),
+        ("EXECUTE IMMEDIATE 'SELECT LASTVAL(app.numbers)'", Err(1105)),
+        ("SELECT NEXTVAL(app.numbers), LASTVAL(app.numbers)", Ok("2")),
+        ("BEGIN", Ok("")),
+        ("SELECT LASTVAL(app.numbers)", Err(1105)),
+        ("SELECT NEXTVAL(app.numbers) FROM app.three WHERE a = 9", Ok("")),
+        ("SELECT LASTVAL(app.numbers)", Err(1105)),
+        ("INSERT INTO app.p VALUES (NEXT VALUE FOR app.numbers)", Ok("")),
+        ("SELECT LASTVAL(app.numbers)", Ok("3")),
+        ("COMMIT", Ok("")),
+        ("SELECT LASTVAL(app.numbers)", Err(1105)),
+    ] {
+        let reply = client.query(sql).unwrap().remove(0);
+        assert_eq!(told(reply), expected.map(str::to_owned), "{sql}");
+        // The statement that was prepared goes the same way.
+        if sql.starts_with("SELECT LASTVAL") {
+            let is_refused = client.execute(prepared, &[], true).unwrap()[0].failure().is_some();
+            assert_eq!(is_refused, expected.is_err());
+        }
+    }
 }
 
 /// A pin stays as long as there is what made it, whatever the order of the texts makes of its name.

@@ -70,7 +70,7 @@ const MYSQL: &[(&str, Place)] = &[
 const MARIADB: &[(&str, Place)] = &[
     ("SELECT NEXT VALUE FOR {t}_seq", Primary),
     ("SELECT NEXTVAL({t}_seq)", Primary),
-    ("SELECT LASTVAL({t}_seq)", Primary),
+    ("SELECT NEXTVAL({t}_seq), LASTVAL({t}_seq)", Primary),
     ("INSERT INTO {t} (v) VALUES ('r') RETURNING id", Primary),
     ("DELETE FROM {t} WHERE id = 54321 RETURNING v", Primary),
 ];

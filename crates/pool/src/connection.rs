@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_memory::{Account, Kept};
 use delphinus_net::{Buffer, Stream};
+use delphinus_sql::TableName;
 use delphinus_state::{Response, SessionState, SqlStatements};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
@@ -206,6 +207,8 @@ pub struct Connection {
     /// Code in the database may have set user variables on it that no server told of: it starts over before another
     /// session gets it.
     pub may_hide_user_vars: bool,
+    /// Sequences, with their schemas, of which its owner has taken the last value here: no other connection has that.
+    pub sequences: Vec<TableName>,
     /// Something may have been committed on it by a statement that has ended without an OK packet: the next one has its GTIDs, whichever
     /// statement that ends.
     pub tells_late: bool,
@@ -374,6 +377,7 @@ impl Connection {
     /// Makes the connection `memory`'s, of whose statements it knows nothing.
     pub(crate) fn belong_to(&mut self, memory: Rc<Memory>) {
         self.memory = memory;
+        self.sequences.clear();
         self.unsaved = Unsaved::default();
         self.leaving = None;
         self.seen = Seen::NOTHING;

@@ -96,6 +96,7 @@ pub(crate) async fn open(
         temporary_tables_made: 0,
         sql: SqlStatements::default(),
         may_hide_user_vars: false,
+        sequences: Vec::new(),
         tells_late: false,
         transactions: Transactions::Known,
         lists_warnings: false,
@@ -205,6 +206,7 @@ pub(crate) async fn initialise(connection: &mut Connection, place: &Place) -> Re
             connection.temporary_tables_made = 0;
             // Warnings may still be listed: MariaDB keeps them.
             connection.may_hide_user_vars = false;
+            connection.sequences.clear();
             connection.unsaved = Unsaved::default();
             connection.seen = Seen::NOTHING;
             Ok(())

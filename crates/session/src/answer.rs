@@ -26,7 +26,7 @@ use crate::io::Client;
 use crate::state::Wanted;
 
 pub(crate) use diagnostics::show_diagnostics;
-pub(crate) use from_memory::{ABOUT_LAST, can_ask_anywhere, known_from};
+pub(crate) use from_memory::{ABOUT_LAST, can_ask_anywhere, check_can_be_told, known_from};
 pub(crate) use kill::{Killed, check_spelled_kill, kill_named_by, killed};
 pub(crate) use list_left::list_left;
 pub(crate) use process_list::process_list;

@@ -8,6 +8,7 @@ mod noted;
 mod questions;
 mod rights;
 mod room;
+mod sequences;
 mod sql_statements;
 mod stored_code;
 mod temporary_tables;
@@ -26,6 +27,7 @@ use delphinus_wire::error_code;
 
 pub(crate) use self::noted::Noted;
 pub(crate) use self::rights::AT_RISK;
+pub(crate) use self::sequences::{check_last_values, check_texts_run};
 pub(crate) use self::sql_statements::Bringing;
 pub(crate) use self::stored_code::{MAY_CHANGE_CODE, uncover};
 pub(crate) use self::texts::{RUNS_TEXTS, TextExecuted, TextsRun, with_kind};
@@ -86,6 +88,7 @@ pub(crate) async fn settle(
         // It ran without the session's schema, which is gone: see `checkout_without_schema`.
         connection.have.schema = had;
     }
+    sequences::note(state, connection, ran);
     Ok(late)
 }
 

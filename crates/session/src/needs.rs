@@ -16,6 +16,7 @@ const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::CONNECTION_ID)
     .union(Uses::PROCESS_LIST)
     .union(Uses::TRACKING)
+    .union(Uses::LAST_VALUE)
     .union(Uses::SESSION_STATUS);
 
 /// Statements that the proxy has to do something for before they run, or may have to refuse.

@@ -72,6 +72,8 @@ pub enum ProxyError {
     NotCompressed,
     /// A statement that needs the diagnostics of the one before, which are not to be had any more.
     DiagnosticsGone,
+    /// The last value of a sequence, which the session has not taken on its connection; the sequence.
+    LastValueGone(String),
     /// A login in a character set that servers do not let clients talk in.
     ClientCharset(String),
     /// A login with the name of a schema that is invalid in the client's character set, or in that of names.
@@ -172,6 +174,7 @@ impl ProxyError {
             | Self::HostNotAllowed(_)
             | Self::LimitReached(_)
             | Self::DiagnosticsGone
+            | Self::LastValueGone(_)
             | Self::ClientCharset(_)
             | Self::SchemaName(..)
             | Self::OtherCluster(_)

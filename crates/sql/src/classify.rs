@@ -13,6 +13,7 @@ mod expression;
 pub(crate) mod functions;
 mod prepared;
 mod select;
+mod sequence;
 mod session;
 mod set;
 mod show;
@@ -132,6 +133,8 @@ struct Classifier<'a, F, W> {
     /// It does more than to look at its session, or to change that with plain values.
     is_of_more: bool,
     nesting: u8,
+    /// Where the statement that is read begins.
+    start: usize,
     /// Where the statement that is read ends.
     boundary: Boundary,
 }
@@ -147,6 +150,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
             refused: None,
             is_of_more: false,
             nesting: 0,
+            start: 0,
             boundary: Boundary::default(),
         }
     }
@@ -159,6 +163,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
         self.refused = None;
         self.is_of_more = false;
         self.nesting = 0;
+        self.start = self.cursor.here.start;
         self.boundary = Boundary::new(&self.cursor);
         let mut class = self.class();
         class = self.finish(class);

@@ -99,6 +99,8 @@ bit_set! {
     BODY_EXECUTES = 41;
     /// `START TRANSACTION READ WRITE` and nothing else. `BEGINS_SPECIAL` has it, too.
     BEGINS_READ_WRITE = 42;
+    /// `NEXTVAL()` and its other forms: what `LASTVAL()` answers is another value, on this connection. See `sequences`.
+    TAKES_VALUE = 43;
 }
 
 impl Effects {

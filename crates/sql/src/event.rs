@@ -44,6 +44,11 @@ pub(crate) enum Event {
     Uses(Token),
     /// Accounts are changed, or what they may do.
     ChangesRights(Whose),
+    /// The next value of this sequence is taken.
+    TakesValue(Qualified),
+    /// The last value of a sequence is read; `None` where its name was not found. As a member (`s.currval`) it is a column, but in
+    /// MariaDB's mode for Oracle.
+    ReadsValue { sequence: Option<Qualified>, is_member: bool },
     /// A session function without arguments, from its name to its closing parenthesis; or a variable of the kind.
     SessionCall { start: usize, end: usize, function: SessionFunction },
 }

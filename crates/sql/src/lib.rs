@@ -43,11 +43,11 @@ pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};
 pub use left::{keeps_warnings, shows_tables};
 pub use mentions::{may_ask_for_schema, may_run_explained, may_show, may_store_result, rows_are_of_queries};
 pub use names::{
-    HandlersChange, Kill, KillScope, KillTarget, LockCall, PreparedChange, PreparedFrom, RightsChanged,
-    ServerLock, ServerLockChange, SessionFunction, Span, SqlPrepared, TableChange, TableName, advisory_locks,
-    builtin_calls, calls_locks_once, dynamic_expression, handlers, immediate_from, kill_target,
-    may_list_variable, parameters, prepared_from, rights_changed, server_locks, spells, sql_prepared, tables,
-    temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
+    HandlersChange, Kill, KillScope, KillTarget, LastValue, LockCall, PreparedChange, PreparedFrom,
+    RightsChanged, Sequences, ServerLock, ServerLockChange, SessionFunction, Span, SqlPrepared, TableChange,
+    TableName, advisory_locks, builtin_calls, calls_locks_once, dynamic_expression, handlers, immediate_from,
+    kill_target, may_list_variable, parameters, prepared_from, rights_changed, sequences, server_locks,
+    spells, sql_prepared, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use reach::{Kind as TableKind, Reach, ReachBuilder, TableKey, Touched, Written, is_of_server};

@@ -12,6 +12,7 @@ mod handlers;
 mod kill;
 mod mentioned;
 mod rights_changed;
+mod sequences;
 mod server_locks;
 mod shown_variables;
 mod sql_prepared;
@@ -28,6 +29,7 @@ pub use dynamic::{dynamic_expression, spells};
 pub use handlers::{HandlersChange, handlers};
 pub use kill::{Kill, KillScope, KillTarget, kill_target};
 pub use rights_changed::{RightsChanged, rights_changed};
+pub use sequences::{LastValue, Sequences, sequences};
 pub use server_locks::{ServerLock, ServerLockChange, server_locks};
 pub use shown_variables::may_list_variable;
 pub use sql_prepared::{

@@ -9,7 +9,8 @@ use std::ops::Range;
 use crate::classify::walk_each;
 use crate::event::Event;
 use crate::names::{
-    HandlersChange, LockCall, Objects, ServerLockChange, Span, SqlPrepared, TableChange, user_variable_name,
+    HandlersChange, LockCall, Objects, Sequences, ServerLockChange, Span, SqlPrepared, TableChange,
+    user_variable_name,
 };
 use crate::{Assignment, LexOptions, Statement};
 
@@ -47,6 +48,8 @@ pub struct Names {
     pub temporary_tables: Vec<TableChange>,
     /// Prepared statements of SQL that are made, run and dropped.
     pub sql_prepared: SqlPrepared,
+    /// Sequences whose values are taken and read.
+    pub sequences: Sequences,
     /// The schemas that `USE` names.
     pub used_schemas: Vec<String>,
     /// Calls of functions about the session, without arguments.
@@ -121,6 +124,7 @@ impl Names {
             Event::OpensHandler(_) | Event::ClosesHandler(_) => {
                 self.handlers.extend(HandlersChange::of(event, sql, lex));
             }
+            Event::TakesValue(_) | Event::ReadsValue { .. } => self.sequences.take(event, sql, lex),
             Event::Uses(name) => self.used_schemas.push(crate::names::name_text(*name, sql, lex)),
             Event::SessionCall { .. } => self.builtin_calls.extend(Span::of(event)),
             // Asked before it runs, of few.

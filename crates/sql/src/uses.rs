@@ -6,7 +6,7 @@ use crate::bit_set::bit_set;
 
 bit_set! {
     /// What the statement's answer depends on in its session, and which another connection may therefore answer wrongly.
-    pub struct Uses(u16);
+    pub struct Uses(u32);
 
     /// `LAST_INSERT_ID()`, `@@last_insert_id`, `@@identity`.
     LAST_INSERT_ID = 0;
@@ -41,4 +41,6 @@ bit_set! {
     /// `NEXTVAL()`, `SETVAL()` and their other forms: a sequence is another one afterwards, for all sessions, at once, and whatever becomes
     /// of the transaction.
     SEQUENCES = 15;
+    /// `LASTVAL()` and its other forms: the last value of a sequence that the session has taken, as its connection knows it. See `sequences`.
+    LAST_VALUE = 16;
 }

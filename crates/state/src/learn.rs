@@ -351,7 +351,8 @@ fn status_is_unknown(state: &SessionState, pins: &Pins, executed: &Executed<'_>)
     pins.has(PinReason::Transaction) && may_have_ended || executed.statement.class == Class::Multi
 }
 
-/// SET TRANSACTION is used up by the transaction, or the statement, that follows it.
+/// What SET TRANSACTION has set is used up by the end of a transaction. Only COMMIT and ROLLBACK are that for certain: a statement that
+/// finds no row in a table without transactions uses nothing up, nor do `UNLOCK TABLES` and `SET autocommit = 1`.
 fn end_next_transaction(pins: &mut Pins, executed: &Executed<'_>) {
     let statement = executed.statement;
     if pins.is_empty()
@@ -362,17 +363,7 @@ fn end_next_transaction(pins: &mut Pins, executed: &Executed<'_>) {
     {
         return;
     }
-    let uses_it = matches!(
-        statement.class,
-        Class::Commit
-            | Class::Rollback
-            | Class::Insert
-            | Class::Replace
-            | Class::Update
-            | Class::Delete
-            | Class::LoadData
-    ) || statement.effects.contains(Effects::IMPLICIT_COMMIT);
-    if uses_it {
+    if matches!(statement.class, Class::Commit | Class::Rollback) {
         pins.remove(PinReason::NextTransaction);
     }
 }

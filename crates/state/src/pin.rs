@@ -76,7 +76,7 @@ reasons! {
         effects: Effects::SETS_NEXT_TRANSACTION,
         name: "SET TRANSACTION for the next transaction",
         by: "`SET TRANSACTION` without SESSION or GLOBAL, also in a routine or a trigger",
-        until: "the transaction or statement that uses it up",
+        until: "`COMMIT` or `ROLLBACK`; a statement outside of a transaction may leave it for the next one",
     }
     /// A temporary table exists.
     TemporaryTable {

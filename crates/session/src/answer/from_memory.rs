@@ -3,6 +3,7 @@
 
 use delphinus_pool::Memory;
 use delphinus_sql::{Class, Effects, Flavor, SqlText, Statement, Uses};
+use delphinus_state::Pins;
 
 use super::Known;
 use crate::client_error::ProxyError;
@@ -26,6 +27,15 @@ pub(crate) fn known_from(
     }
     let row_count = Some(memory.row_count.get());
     Ok(Known { connection_id, found_rows, row_count, list })
+}
+
+/// An error for a question about the statement before into which nothing can be written, where any connection may get it: in the first
+/// of several statements, and in a text that EXECUTE runs.
+pub(crate) fn check_can_be_told(asking: &Statement, pins: &Pins) -> Result<(), ProxyError> {
+    if asking.uses.intersects(ABOUT_LAST) && pins.is_empty() {
+        return Err(ProxyError::DiagnosticsGone);
+    }
+    Ok(())
 }
 
 /// True if any connection answers what the statement asks about the list of warnings: the memory knows `@@warning_count` and

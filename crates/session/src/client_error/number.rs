@@ -47,7 +47,9 @@ pub(super) fn of(error: &ProxyError) -> Number {
         E::SchemaName(..) => (ER_INVALID_CHARACTER_STRING, GENERAL),
         E::NoOpenCursor(_) => (ER_STMT_HAS_NO_OPEN_CURSOR, GENERAL),
         E::TooManyStatements(_) => (ER_MAX_PREPARED_STMT_COUNT_REACHED, SYNTAX_OR_ACCESS),
-        E::Behind(_) | E::ProxyHeader(..) | E::DiagnosticsGone => (ER_UNKNOWN_ERROR, GENERAL),
+        E::Behind(_) | E::ProxyHeader(..) | E::DiagnosticsGone | E::LastValueGone(_) => {
+            (ER_UNKNOWN_ERROR, GENERAL)
+        }
         E::NoBackend(_) | E::NoPrimary(..) => (DELPHINUS_NO_BACKEND, GENERAL),
         E::Pool(error) => of_pool(error),
         E::Lost(what) => of_lost(what),

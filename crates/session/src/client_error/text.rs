@@ -99,8 +99,13 @@ pub(super) fn of(error: &ProxyError) -> Words {
         E::OtherCluster(elsewhere) => own(other_cluster(elsewhere)),
         E::DiagnosticsGone => own(
             "the session has moved to another connection, and the proxy has not kept what the last statement left \
-             (FOUND_ROWS(), warnings): ask for it right after the statement",
+             (FOUND_ROWS(), warnings): ask for it right after the statement, in a text of its own",
         ),
+        E::LastValueGone(sequence) => own(format!(
+            "LASTVAL() of the sequence {sequence}: servers keep it with the connection, where another session may have taken a value since \
+             this one did. Name NEXTVAL({sequence}) in the same transaction, have the value returned (INSERT .. RETURNING), or give the \
+             session a connection of its own (multiplex = false) and name NEXTVAL({sequence}) there"
+        )),
     }
 }
 

@@ -256,7 +256,11 @@ impl Session {
         let Relayed { mut response, rest, len, is_untouched } = relayed;
         let has_no_schema = self.state.want.schema.is_none();
         let Some(mut found) = self.statements.find(id) else { return Ok(Served::End) };
-        let (key, statement) = (found.key.clone(), found.statement);
+        let (key, mut statement) = (found.key.clone(), found.statement);
+        if key.state().schema != self.state.want.schema {
+            // Of which schema's sequence a value was taken is not what the session's schema says.
+            statement.effects = statement.effects.without(Effects::TAKES_VALUE);
+        }
         if self.state.shows_tracking(&statement, key.text()) {
             if let Err(error) = self.track_again(&mut checkout, &rest, key.text()).await {
                 return Ok(Served::Fatal(error));

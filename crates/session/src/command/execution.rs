@@ -12,6 +12,7 @@ use delphinus_wire::command::ClientStmtId;
 use super::params::{bind, note_bulk_types, note_types, own_of};
 use crate::answer::{can_ask_anywhere, known_from, splice};
 use crate::client_error::ProxyError;
+use crate::follow::check_last_values;
 use crate::hold::{Held, leave_no_old_list};
 use crate::io::Input;
 use crate::needs::{is_about_insert_id, is_about_last_statement};
@@ -72,6 +73,11 @@ impl Job for Execution {
         checkout: &mut Checkout,
         input: Input,
     ) -> Result<Input, ProxyError> {
+        if self.statement.uses.contains(Uses::LAST_VALUE) {
+            let lex = session.state.lex.options_with(&self.key.state().vars);
+            let text = &SqlText::new(self.key.text(), lex);
+            check_last_values((&self.statement, text), self.key.state(), checkout.connection())?;
+        }
         if !self.tells && is_about_insert_id(&self.statement) {
             session.held.restore_insert_id(checkout).await?;
         }

@@ -13,12 +13,12 @@ use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, query_attributes};
 use super::kill;
 use crate::answer::own_settings::{MaySet, PREFIX, TOKEN, own_row, own_selected, own_value, set_own};
 use crate::answer::{
-    ABOUT_LAST, Answer, Form, Known, about_tls, can_ask_anywhere, check_spelled_kill, kill_named_by,
-    known_from, process_list, show_diagnostics, shows_counters, splice,
+    ABOUT_LAST, Answer, Form, Known, about_tls, can_ask_anywhere, check_can_be_told, check_spelled_kill,
+    kill_named_by, known_from, process_list, show_diagnostics, shows_counters, splice,
 };
 use crate::client_error::{ProxyError, Steered};
 use crate::explain::{as_answer, asked_about, explained, may_explain};
-use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, with_kind};
+use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, check_last_values, check_texts_run, with_kind};
 use crate::fresh::Token;
 use crate::io::{Client, HELD, Input, Text};
 use crate::needs::{is_about_insert_id, is_ordinary, pinning};
@@ -58,6 +58,7 @@ impl Job for Special<'_> {
         input: Input,
     ) -> Result<Input, ProxyError> {
         let (statement, sql) = (&self.statement, self.text.sql);
+        check_last_values((statement, self.text), &session.state.want, checkout.connection())?;
         if session.state.may_touch_sql(checkout, statement) {
             let (client, mut watch) = session.watch();
             watch.bring_sql(client, checkout, statement, sql).await?;
@@ -136,7 +137,13 @@ impl Session {
                 Ok(texts) => {
                     let uncovered =
                         kill::uncover_texts(&self.worker.stored_code, &texts, &statement, text.lex).await;
-                    uncovered.and_then(|()| kill::by_texts(&texts, &statement, text.lex))
+                    uncovered
+                        .and_then(|()| check_texts_run(&texts, text.lex, &self.state.want))
+                        .and_then(|()| {
+                            let mut known = texts.iter().flatten();
+                            known.try_for_each(|(_, asking)| check_can_be_told(asking, &self.state.pins))
+                        })
+                        .and_then(|()| kill::by_texts(&texts, &statement, text.lex))
                 }
                 Err(error) => Err(error),
             };
@@ -162,6 +169,12 @@ impl Session {
         text: &SqlText<'_>,
         statement: Statement,
     ) -> Outcome {
+        if statement.class == Class::Multi
+            && let Some((_, first)) = text.names().statements.first()
+            && let Err(error) = check_can_be_told(first, &self.state.pins)
+        {
+            return self.refuse(input, error).await;
+        }
         let statement = if shows_counters(&statement, text) { pinning(statement) } else { statement };
         let mut told_by = None;
         // In a text of several statements it is about the one before it there.

@@ -10,6 +10,9 @@ use crate::hints::PROXY;
 use crate::names::SessionFunction;
 use crate::options::Flavor;
 
+/// Tables that have the session's `last_insert_id` in them.
+const VARIABLES: &[&[u8]] = &[b"session_variables", b"system_variables", b"variables_by_thread"];
+
 /// Tables of `information_schema` that say the same on every member of a cluster.
 const SHARED_CATALOG: &[&str] = &[
     "applicable_roles",
@@ -92,8 +95,8 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             }
             // The number is ahead.
             Keyword::Limit if self.cursor.beyond().0.is(TokenKind::Comma) => self.uses |= Uses::SKIPS_ROWS,
-            Keyword::Next if ahead == Keyword::Value => self.sequence(),
-            Keyword::Previous if ahead == Keyword::Value => self.refuse(Why::Sequence),
+            Keyword::Next if ahead == Keyword::Value => self.next_value_for(),
+            Keyword::Previous if ahead == Keyword::Value => self.previous_value_for(),
             // Functions that need no parentheses; `sysdate` only in MariaDB's mode for Oracle.
             Keyword::CurrentDate
             | Keyword::CurrentTime
@@ -200,16 +203,24 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             return;
         }
         match Keyword::of(self.bare(here)) {
-            Keyword::PerformanceSchema | Keyword::Sys | Keyword::Mysql => self.refuse(Why::ServerState),
+            Keyword::PerformanceSchema | Keyword::Sys | Keyword::Mysql => self.table_of_server(),
             Keyword::InformationSchema => {
                 let table = self.bare(self.cursor.beyond().0);
                 let is_shared = SHARED_CATALOG.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(table));
                 if !is_shared {
-                    self.refuse(Why::ServerState);
+                    self.table_of_server();
                 }
             }
             _ => {}
         }
+    }
+
+    fn table_of_server(&mut self) {
+        let table = self.bare(self.cursor.beyond().0);
+        if VARIABLES.iter().any(|name| name.eq_ignore_ascii_case(table)) {
+            self.uses |= Uses::LAST_INSERT_ID;
+        }
+        self.refuse(Why::ServerState);
     }
 
     /// `seq.nextval` and `seq.currval` are MariaDB's.
@@ -219,16 +230,10 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             return;
         }
         if self.is_named(here, b"nextval") {
-            self.sequence();
+            self.next_value_of_member();
         } else if self.is_named(here, b"currval") {
-            self.refuse(Why::Sequence);
+            self.last_value_of_member();
         }
-    }
-
-    /// A sequence is set, or gives its next value.
-    fn sequence(&mut self) {
-        self.uses |= Uses::SEQUENCES;
-        self.refuse(Why::Sequence);
     }
 
     /// A name before a parenthesis.
@@ -312,8 +317,9 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             Call::LooksAtLock => self.advisory(Effects::empty()),
             Call::Wait => self.refuse(Why::ReplicationWait),
             Call::ServerState => self.refuse(Why::ServerState),
-            Call::Sequence if self.is_named(here, b"lastval") => self.refuse(Why::Sequence),
-            Call::Sequence => self.sequence(),
+            Call::Sequence if self.is_named(here, b"lastval") => self.last_value(),
+            Call::Sequence if self.is_named(here, b"nextval") => self.next_value(),
+            Call::Sequence => self.changes_sequence(),
             Call::Pure
             | Call::Tight
             | Call::Volatile

@@ -376,6 +376,7 @@ proptest! {
         prop_assert_eq!(&names.server_locks, &crate::server_locks(&sql, options));
         prop_assert_eq!(&names.temporary_tables, &crate::temporary_tables(&sql, options));
         prop_assert_eq!(&names.sql_prepared, &crate::sql_prepared(&sql, options));
+        prop_assert_eq!(&names.sequences, &crate::sequences(&sql, options));
         prop_assert_eq!(&names.used_schemas, &crate::used_schemas(&sql, options));
         prop_assert_eq!(&names.builtin_calls, &crate::builtin_calls(&sql, options));
         let ranges: Vec<_> = names.statements.iter().map(|(range, _)| range.clone()).collect();

@@ -556,6 +556,20 @@ fn a_bare_variable_of_a_transaction_is_for_the_next_one() {
 }
 
 #[test]
+fn only_the_end_of_a_transaction_uses_up_what_is_for_the_next_one() {
+    let mut session = Session::default();
+    for end in ["COMMIT", "ROLLBACK"] {
+        session.ok("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE");
+        for keeps in ["DELETE FROM t", "UPDATE t SET a = 1", "INSERT INTO t SELECT 1", "UNLOCK TABLES"] {
+            session.ok(keeps);
+            assert_eq!(session.pins(), ["set_transaction"], "{keeps}");
+        }
+        session.ok(end);
+        assert!(session.pins.is_empty(), "{end}");
+    }
+}
+
+#[test]
 fn an_insert_id_of_0_is_one_too() {
     let mut session = Session::default();
     session.ok("SET insert_id = 0");

@@ -1,0 +1,161 @@
+//! The last values of MariaDB's sequences: servers keep them with the connection, and no statement brings them to another one.
+//!
+//! Owns: of which sequences a connection has the last value that its session has taken, and what is refused otherwise.
+
+use delphinus_pool::Connection;
+use delphinus_sql::{Class, Effects, LexOptions, SqlText, Statement, TableName, Uses};
+use delphinus_state::{SessionState, Vars};
+
+use super::texts::TextExecuted;
+use crate::client_error::ProxyError;
+use crate::state::{Ran, Wanted};
+
+/// Of more sequences no last value is known.
+const MOST: usize = 64;
+
+/// Takes in which values a statement has taken, for as long as the session keeps the connection.
+pub(super) fn note(state: &Wanted, connection: &mut Connection, ran: Ran<'_>) {
+    if state.pins.is_empty() {
+        connection.sequences.clear();
+        return;
+    }
+    let effects = ran.statement.effects;
+    if !effects.contains(Effects::TAKES_VALUE) || effects.contains(Effects::CHANGES_SCHEMA) || !has_taken(ran)
+    {
+        return;
+    }
+    for sequence in &ran.text.names().sequences.taken {
+        let key = in_schema(sequence, &state.want);
+        if connection.sequences.len() < MOST && !connection.sequences.contains(&key) {
+            connection.sequences.push(key);
+        }
+    }
+}
+
+/// False where the server may not have come to the call: a query without rows calls nothing.
+fn has_taken(Ran { statement, response, .. }: Ran<'_>) -> bool {
+    let is_certain = matches!(statement.class, Class::Set | Class::Do)
+        || response.rows > 0
+        || response.affected_rows.is_some_and(|rows| rows > 0);
+    response.is_ok() && is_certain
+}
+
+/// An error if a text, which is read in this state, reads a last value that the session has not taken on this connection.
+pub(crate) fn check_last_values(
+    (statement, text): (&Statement, &SqlText<'_>),
+    state: &SessionState,
+    connection: &Connection,
+) -> Result<(), ProxyError> {
+    if !statement.uses.contains(Uses::LAST_VALUE) {
+        return Ok(());
+    }
+    let is_here = |sequence: &TableName| {
+        !statement.effects.contains(Effects::CHANGES_SCHEMA)
+            && connection.sequences.contains(&in_schema(sequence, state))
+    };
+    refuse_unless(text, &state.vars, is_here)
+}
+
+/// The same of texts that EXECUTE runs: which connection that will be is not known here.
+pub(crate) fn check_texts_run(
+    texts: &[TextExecuted],
+    lex: LexOptions,
+    state: &SessionState,
+) -> Result<(), ProxyError> {
+    let reading = texts.iter().flatten().filter(|(_, statement)| statement.uses.contains(Uses::LAST_VALUE));
+    for (sql, _) in reading {
+        refuse_unless(&SqlText::new(sql.as_bytes(), lex), &state.vars, |_| false)?;
+    }
+    Ok(())
+}
+
+fn refuse_unless(
+    text: &SqlText<'_>,
+    vars: &Vars,
+    is_here: impl Fn(&TableName) -> bool,
+) -> Result<(), ProxyError> {
+    let is_oracle = is_oracle(vars);
+    for read in &text.names().sequences.read {
+        let is_read = is_oracle || !read.is_member;
+        if is_read && !read.sequence.as_ref().is_some_and(&is_here) {
+            let name = read.sequence.as_ref().map_or("s", |sequence| sequence.name.as_str());
+            return Err(ProxyError::LastValueGone(name.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// `s.currval` is a column elsewhere.
+fn is_oracle(vars: &Vars) -> bool {
+    let mode = vars.get("sql_mode").map_or(&[][..], |mode| &**mode);
+    mode.split(|byte| *byte == b',').any(|word| word.trim_ascii().eq_ignore_ascii_case(b"ORACLE"))
+}
+
+fn in_schema(sequence: &TableName, state: &SessionState) -> TableName {
+    let schema = sequence.schema.clone().or_else(|| state.schema.as_deref().map(str::to_owned));
+    TableName { schema, name: sequence.name.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{Flavor, classify};
+
+    use super::*;
+
+    const LEX: LexOptions = LexOptions {
+        flavor: Flavor::MariaDb,
+        server_version: 101_119,
+        ansi_quotes: delphinus_sql::Quotes::Standard,
+        backslash: delphinus_sql::Backslash::Escapes,
+        charset: delphinus_sql::TextCharset::Utf8,
+    };
+
+    /// Whether a text is refused where the session has taken a value of `app.s` before.
+    fn is_refused(sql: &str, mode: &str) -> bool {
+        let text = SqlText::new(sql.as_bytes(), LEX);
+        let vars = Vars::from([(Box::from("sql_mode"), Box::from(mode.as_bytes()))]);
+        let state = SessionState {
+            schema: Some("app".into()),
+            vars: std::rc::Rc::new(vars),
+            ..SessionState::default()
+        };
+        let taken = TableName { schema: Some("app".to_owned()), name: "s".to_owned() };
+        refuse_unless(&text, &state.vars, |sequence| in_schema(sequence, &state) == taken).is_err()
+    }
+
+    #[test]
+    fn only_what_the_session_has_taken_is_read() {
+        for (sql, refused) in [
+            ("SELECT LASTVAL(s), PREVIOUS VALUE FOR app.s", false),
+            ("SELECT LASTVAL(`s`)", false),
+            ("SELECT LASTVAL(t)", true),
+            ("SELECT PREVIOUS VALUE FOR other.s", true),
+            ("SELECT LASTVAL(s), LASTVAL(t)", true),
+            // The text itself takes it first.
+            ("INSERT INTO a VALUES (NEXTVAL(t), LASTVAL(t))", false),
+            ("INSERT INTO a VALUES (LASTVAL(t), NEXTVAL(t))", true),
+            ("SELECT NEXT VALUE FOR t; SELECT LASTVAL(t)", false),
+            // A column, and a name.
+            ("SELECT t.currval, previous value FROM t", false),
+            ("SELECT 'LASTVAL(t)'", false),
+        ] {
+            assert_eq!(is_refused(sql, ""), refused, "{sql}");
+        }
+        for (sql, refused) in [
+            ("SELECT s.currval, app.s.currval, `app`.`s`.currval", false),
+            ("SELECT t.currval", true),
+            ("SELECT t.nextval, t.currval", false),
+            ("SELECT s /* what is between is not read */ .currval", true),
+        ] {
+            assert_eq!(is_refused(sql, "ANSI_QUOTES, Oracle"), refused, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_execute_runs_is_refused() {
+        let texts = |sql: &str| [Some((sql.to_owned(), classify(sql.as_bytes(), LEX)))];
+        let check = |sql: &str| check_texts_run(&texts(sql), LEX, &SessionState::default());
+        assert!(check("SELECT LASTVAL(s)").is_err());
+        assert!(check("SELECT NEXTVAL(s), LASTVAL(s)").is_ok());
+    }
+}
