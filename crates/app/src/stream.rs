@@ -423,3 +423,6 @@ impl Follower {
         self.status.unseen.store(reading.unseen() as u64, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,16 +48,24 @@ struct Group<'a> {
     lex: LexOptions,
     touched: Touched,
     is_ddl: bool,
-    /// The table that was told last: it often comes again.
-    last: &'a mut (Vec<u8>, Vec<u8>),
+    /// The table whose rows this group has told last: it often comes again.
+    last: Option<(Vec<u8>, Vec<u8>)>,
     fault: &'a Fault,
 }
 
 impl Reading {
     /// From where the log ends now.
     pub(super) fn begin(log: &Arc<Log>, memory: &Account) -> Result<Self, ChangesError> {
-        let (end, has) = log.now().ok_or(ChangesError::Empty)?;
-        let changes = Changes::from(log, end)?.within(memory);
+        Self::begin_at(log.now().ok_or(ChangesError::Empty)?, log, memory)
+    }
+
+    /// From this place, before which the log has all of `has`.
+    pub(super) fn begin_at(
+        (place, has): (Position, GtidSet),
+        log: &Arc<Log>,
+        memory: &Account,
+    ) -> Result<Self, ChangesError> {
+        let changes = Changes::from(log, place)?.within(memory);
         Ok(Self { changes, has, unseen: VecDeque::new(), fault: Fault::planted() })
     }
 
@@ -86,14 +94,13 @@ impl Reading {
         let (until, mut count) = (rt::now() + TURN, 0);
         let lex = lex_of(&reader.load());
         let code = reader.stored_code().tables();
-        let mut last = Default::default();
         while self.unseen.len() < MOST_UNSEEN && !is_over(until, count) {
             let mut group = Group {
                 reach: code.current(),
                 lex,
                 touched: Touched::default(),
                 is_ddl: false,
-                last: &mut last,
+                last: None,
                 fault: &self.fault,
             };
             let Some(Committed { gtid, end, .. }) = self.changes.next(|change| group.take(change))? else {
@@ -103,7 +110,6 @@ impl Reading {
             if is_ddl {
                 // Before it is noted: who is told what is known afterwards finds that it has begun.
                 code.has_changed();
-                last = Default::default();
             }
             if !touched.is_empty()
                 && let Some(spots) = self.fault.hold(spots_written(cluster, &touched), gtid)
@@ -171,10 +177,10 @@ impl Group<'_> {
             self.touched.add(&Touched::everything());
             return;
         };
-        let is_last = !self.touched.is_empty() && self.last.0 == schema && self.last.1 == table;
+        let is_last = self.last.as_ref().is_some_and(|(of, last)| of == schema && last == table);
         if !is_last {
             self.touched.add(&reach.rows_logged(schema, table));
-            *self.last = (schema.to_vec(), table.to_vec());
+            self.last = Some((schema.to_vec(), table.to_vec()));
         }
     }
 }
