@@ -4,11 +4,12 @@
 
 use std::path::PathBuf;
 
-use delphinus_cache::{About, Origin, Primary, Regime, Spot};
+use delphinus_cache::{About, Limits, Origin, Primary, Regime, Spot};
 use delphinus_relay::log::{Position, Recovered, recover};
 use delphinus_sql::{Reach, ReachBuilder, TableKey, TableKind};
 use delphinus_topology::{Member, Role, Snapshot};
 use delphinus_view::{StoredCode, TrafficReporter, channel};
+use delphinus_wire::auth::Password;
 use delphinus_wire::binlog::{CHECKSUM_LEN, Checksum, HEADER_LEN, Header, Kind, MAGIC, build};
 
 use super::*;
@@ -21,7 +22,7 @@ const UUID: &str = "327eb417-e7d4-11f1-aece-02fc00000001";
 struct Scene {
     root: PathBuf,
     recovered: Recovered,
-    tables: Tables,
+    cache: Arc<Cache>,
     reader: SnapshotReader,
 }
 
@@ -50,7 +51,13 @@ impl Scene {
         let (_, reader) = channel((snapshot, 2), TrafficReporter::new(observations), code);
         let code = reader.stored_code().tables();
         code.take_in(Some(reach()), code.seen());
-        Self { root, recovered, tables: Tables::default().fed_by(feed), reader }
+        let cache = Cache::new(Limits { max_bytes: 1 << 20, max_entry_bytes: 1 << 10, shares: Vec::new() });
+        let cache = Arc::new(cache.ended_by_writes([Tables::default().fed_by(feed)]));
+        Self { root, recovered, cache, reader }
+    }
+
+    fn tables(&self) -> &Tables {
+        self.cache.tables(CLUSTER).unwrap()
     }
 
     /// From the first group on.
@@ -61,18 +68,38 @@ impl Scene {
 
     /// Reads all groups; how many there were.
     fn reads(&self, reading: &mut Reading) -> u64 {
-        reading.go_on(&self.tables, (CLUSTER, PRIMARY), &self.reader).unwrap()
+        reading.go_on(self.tables(), (CLUSTER, PRIMARY), &self.reader).unwrap()
+    }
+
+    /// A follower that has read all groups.
+    fn follower(&self) -> Follower {
+        let parts = Parts {
+            name: "main".into(),
+            cluster: CLUSTER,
+            relay: "main".to_owned(),
+            log: self.recovered.log.clone(),
+            memory: Account::unlimited(),
+            cache: self.cache.clone(),
+            reader: self.reader.clone(),
+            places: Vec::new(),
+            tuning: Tuning::new("monitor".to_owned(), Password::new("")).fixed(),
+        };
+        let mut follower = Follower::new(parts, Arc::default());
+        follower.look_for_primary();
+        follower.reading = Some(self.reading());
+        follower.read();
+        follower
     }
 
     /// True if an answer about this table counts as current that a replica with these groups gives now.
     fn is_current(&self, table: &str, groups: &str) -> bool {
         let now = rt::now();
         let spot = Spot::new(CLUSTER, About::Table(TableKey::new("app", table).table));
-        let Some(seen) = self.tables.see([spot], now) else { return false };
+        let Some(seen) = self.tables().see([spot], now) else { return false };
         let position = GtidSet::parse(&format!("{UUID}:{groups}")).unwrap();
         let origin = Origin { position: Some(Arc::new(position)), ..Origin::new(REPLICA, now) };
         let primary = Primary { backend: PRIMARY, succession: 1, since: None, is_elected: false };
-        self.tables.prove(seen, &origin, Regime { primary: Some(primary), edition: 1 }).is_some()
+        self.tables().prove(seen, &origin, Regime { primary: Some(primary), edition: 1 }).is_some()
     }
 }
 
@@ -84,7 +111,7 @@ impl Drop for Scene {
 
 /// The primary shows these groups.
 fn shown(groups: &str) -> Shown {
-    Shown::told(&format!("{UUID}:{groups}"))
+    Shown::told(&format!("{UUID}:{groups}"), "")
 }
 
 /// What there is in the schema `app`.
@@ -171,10 +198,29 @@ fn each_group_tells_its_tables_whatever_the_one_before_has_ended_with() {
     let scene = Scene::new("rows", &[&["u", "t"], &["UPDATE u SET v = 1", "t", "t"]]);
     let mut reading = scene.reading();
     assert_eq!((scene.reads(&mut reading), reading.unseen()), (2, 2));
-    reading.are_seen(&scene.tables, &scene.recovered.log, &shown("1-2"));
+    reading.are_seen(scene.tables(), &scene.recovered.log, &shown("1-2"));
     assert_eq!(reading.unseen(), 0);
     for table in ["t", "u"] {
         let current = ["1", "1-2"].map(|groups| scene.is_current(table, groups));
         assert_eq!(current, [false, true], "{table}");
     }
+}
+
+/// Its numbers come again with something else in them: by these alone the log has told all of it.
+#[test]
+fn no_era_begins_with_a_primary_that_lacks_what_it_had() {
+    let scene = Scene::new("anew", &[&["t"], &["t"], &["t"]]);
+    let mut follower = scene.follower();
+    follower.hear(rt::now(), shown("1-3"));
+    assert!(follower.is_on);
+    for groups in ["1", "1-2", "1-3", "1-9"] {
+        follower.hear(rt::now(), shown(groups));
+        assert!(!follower.is_on && follower.feed().lag(rt::now()).is_none(), "{groups}");
+        assert_eq!(follower.status.trouble().as_deref(), Some(BEGUN_ANEW), "{groups}");
+    }
+    // Another server has the role.
+    follower.primary = None;
+    follower.look_for_primary();
+    follower.hear(rt::now(), shown("1-3"));
+    assert!(follower.is_on);
 }
