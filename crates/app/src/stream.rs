@@ -33,7 +33,7 @@ use delphinus_net::Place;
 use delphinus_net::rt::{self, Manner, watch};
 use delphinus_relay::log::Log;
 use delphinus_topology::{BackendId, ClusterId, Succession};
-use delphinus_view::SnapshotReader;
+use delphinus_view::{SnapshotReader, TableMap};
 use delphinus_wire::gtid::GtidSet;
 
 use crate::cluster::RunningCluster;
@@ -258,6 +258,10 @@ impl Follower {
         self.tables().feed().expect("invariant: streams run where there is a feed")
     }
 
+    fn code(&self) -> &TableMap {
+        self.parts.reader.stored_code().tables()
+    }
+
     async fn turn(&mut self) {
         self.look_for_primary();
         self.read();
@@ -341,7 +345,7 @@ impl Follower {
                 // What was noted is seen, or gone with a primary: no answer of this era is given any more.
                 self.feed().end();
                 if let Some(reading) = self.reading.take() {
-                    reading.give_up(self.tables());
+                    reading.give_up(self.tables(), self.code());
                 }
                 self.breaks(&error.to_string());
             }
@@ -392,7 +396,8 @@ impl Follower {
         }
         let tables = self.parts.cache.tables(self.parts.cluster).expect("invariant: as above");
         if let Some(reading) = &mut self.reading {
-            reading.are_seen(tables, &self.parts.log, &shown);
+            let code = self.parts.reader.stored_code().tables();
+            reading.are_seen(tables, code, &self.parts.log, &shown);
         }
         if !self.settle(asked, &shown) && self.open.is_none() {
             self.open = Some((asked, shown));
@@ -433,6 +438,8 @@ impl Follower {
             if asked < *since || !shown.executed.contains(before) {
                 return true;
             }
+            // What has changed the tables in a gap was not told.
+            self.code().has_changed();
             self.tables().forget_places(&shown.executed);
             self.feed().begin(primary, Fault::planted().ground(&shown.executed), asked);
             self.is_on = true;

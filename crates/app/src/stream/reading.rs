@@ -14,7 +14,7 @@ use delphinus_relay::log::{Log, Position};
 use delphinus_session::spots_written;
 use delphinus_sql::{LexOptions, Reach, Touched};
 use delphinus_topology::{BackendId, ClusterId, Flavor, Snapshot};
-use delphinus_view::SnapshotReader;
+use delphinus_view::{Changing, SnapshotReader, TableMap};
 use delphinus_wire::binlog::AnyGtid;
 use delphinus_wire::gtid::GtidSet;
 
@@ -40,6 +40,8 @@ struct Unseen {
     gtid: AnyGtid,
     end: Position,
     noted: Noted,
+    /// It changes the tables: until it is seen, they may be read as they were before.
+    changing: Option<Changing>,
 }
 
 /// What a group has written, as it is found out.
@@ -107,15 +109,14 @@ impl Reading {
                 break;
             };
             let Group { touched, is_ddl, .. } = group;
-            if is_ddl {
-                // Before it is noted: who is told what is known afterwards finds that it has begun.
-                code.has_changed();
-            }
-            if !touched.is_empty()
-                && let Some(spots) = self.fault.hold(spots_written(cluster, &touched), gtid)
-            {
+            // Before it is noted: who is told what is known afterwards finds that it has begun.
+            let changing = is_ddl.then(|| code.begin());
+            let spots = (!touched.is_empty()).then(|| spots_written(cluster, &touched));
+            if let Some(spots) = spots.and_then(|spots| self.fault.hold(spots, gtid)) {
                 let noted = tables.note(spots, (primary, &self.fault.place(gtid)), &self.has);
-                self.unseen.push_back(Unseen { gtid, end, noted });
+                self.unseen.push_back(Unseen { gtid, end, noted, changing });
+            } else if let Some(changing) = changing {
+                code.end(changing);
             }
             self.has.insert(&gtid);
             count += 1;
@@ -127,19 +128,30 @@ impl Reading {
     }
 
     /// The primary has shown this: what is in it runs no longer.
-    pub(super) fn are_seen(&mut self, tables: &Tables, log: &Log, shown: &Shown) {
+    pub(super) fn are_seen(&mut self, tables: &Tables, code: &TableMap, log: &Log, shown: &Shown) {
         while self.unseen.front().is_some_and(|first| shown.shows(&first.gtid, first.end, log)) {
-            if let Some(Unseen { noted, .. }) = self.unseen.pop_front() {
-                tables.is_seen(noted);
+            if let Some(group) = self.unseen.pop_front() {
+                group.ends(tables, code);
             }
         }
     }
 
     /// It has a gap, and ends.
-    pub(super) fn give_up(self, tables: &Tables) {
-        for Unseen { noted, .. } in self.unseen {
-            tables.is_seen(noted);
+    pub(super) fn give_up(self, tables: &Tables, code: &TableMap) {
+        for group in self.unseen {
+            group.ends(tables, code);
         }
+    }
+}
+
+impl Unseen {
+    /// It runs no longer.
+    fn ends(self, tables: &Tables, code: &TableMap) {
+        // First: where it is seen that no write runs, nothing is known that was read before the tables had changed.
+        if let Some(changing) = self.changing {
+            code.end(changing);
+        }
+        tables.is_seen(self.noted);
     }
 }
 

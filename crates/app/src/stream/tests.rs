@@ -49,11 +49,11 @@ impl Scene {
         let (observations, _) = rt::mpsc::channel(1);
         let code = StoredCode::new(false, Account::unlimited());
         let (_, reader) = channel((snapshot, 2), TrafficReporter::new(observations), code);
-        let code = reader.stored_code().tables();
-        code.take_in(Some(reach()), code.seen());
         let cache = Cache::new(Limits { max_bytes: 1 << 20, max_entry_bytes: 1 << 10, shares: Vec::new() });
         let cache = Arc::new(cache.ended_by_writes([Tables::default().fed_by(feed)]));
-        Self { root, recovered, cache, reader }
+        let scene = Self { root, recovered, cache, reader };
+        scene.reads_tables();
+        scene
     }
 
     fn tables(&self) -> &Tables {
@@ -69,6 +69,20 @@ impl Scene {
     /// Reads all groups; how many there were.
     fn reads(&self, reading: &mut Reading) -> u64 {
         reading.go_on(self.tables(), (CLUSTER, PRIMARY), &self.reader).unwrap()
+    }
+
+    /// The primary shows these groups.
+    fn shows(&self, reading: &mut Reading, groups: &str) {
+        reading.are_seen(self.tables(), self.code(), &self.recovered.log, &shown(groups));
+    }
+
+    fn code(&self) -> &TableMap {
+        self.reader.stored_code().tables()
+    }
+
+    /// The monitor reads which tables there are.
+    fn reads_tables(&self) {
+        self.code().take_in(Some(reach()), self.code().seen());
     }
 
     /// A follower that has read all groups.
@@ -198,7 +212,7 @@ fn each_group_tells_its_tables_whatever_the_one_before_has_ended_with() {
     let scene = Scene::new("rows", &[&["u", "t"], &["UPDATE u SET v = 1", "t", "t"]]);
     let mut reading = scene.reading();
     assert_eq!((scene.reads(&mut reading), reading.unseen()), (2, 2));
-    reading.are_seen(scene.tables(), &scene.recovered.log, &shown("1-2"));
+    scene.shows(&mut reading, "1-2");
     assert_eq!(reading.unseen(), 0);
     for table in ["t", "u"] {
         let current = ["1", "1-2"].map(|groups| scene.is_current(table, groups));
@@ -223,4 +237,36 @@ fn no_era_begins_with_a_primary_that_lacks_what_it_had() {
     follower.look_for_primary();
     follower.hear(rt::now(), shown("1-3"));
     assert!(follower.is_on);
+}
+
+#[test]
+fn tables_that_change_are_known_when_they_are_read_after_the_primary_has_shown_it() {
+    let scene = Scene::new("ddl", &[&["ALTER TABLE t ADD c INT"], &["t"]]);
+    for is_given_up in [false, true] {
+        let mut reading = scene.reading();
+        assert!(scene.code().current().is_some());
+        assert_eq!((scene.reads(&mut reading), reading.unseen()), (2, 2));
+        scene.reads_tables();
+        assert!(scene.code().current().is_none(), "they may have been read as they were before");
+        let seen = scene.code().seen();
+        if is_given_up {
+            reading.give_up(scene.tables(), scene.code());
+        } else {
+            scene.shows(&mut reading, "1");
+            assert_eq!(reading.unseen(), 1);
+        }
+        scene.code().take_in(Some(reach()), seen);
+        assert!(scene.code().current().is_none(), "that reading began before");
+        scene.reads_tables();
+        assert!(scene.code().current().is_some());
+    }
+}
+
+#[test]
+fn tables_are_read_again_when_an_era_begins() {
+    let scene = Scene::new("era", &[&["t"]]);
+    let mut follower = scene.follower();
+    assert!(scene.code().current().is_some());
+    follower.hear(rt::now(), shown("1"));
+    assert!(follower.is_on && scene.code().current().is_none());
 }
