@@ -191,6 +191,28 @@ fn a_gap_ends_all_answers(flavor: Flavor) {
     assert_eq!(scene.column("eras"), "2");
     direct.query("UPDATE told SET v = 4 WHERE id = 1").unwrap();
     finds(&mut client, "4");
+    assert_eq!(scene.is_kept(&mut client), "4");
+    the_history_begins_anew(&scene, (&mut client, &mut direct));
+}
+
+/// The primary's numbers begin at 1 again: the relay's log has them all, and none of these writes.
+fn the_history_begins_anew(scene: &Scene, (client, direct): (&mut Client, &mut Client)) {
+    let primary = &scene.stage.cluster.servers[0];
+    let is_mysql = scene.stage.cluster.flavor.is_mysql();
+    primary.query(if is_mysql { "RESET BINARY LOGS AND GTIDS" } else { "RESET MASTER" }).unwrap();
+    direct.query("UPDATE told SET v = 5 WHERE id = 1").unwrap();
+    finds(client, "5");
+    scene.is("broken");
+    assert!(scene.column("error").contains("begun anew"), "{}", scene.column("error"));
+    // Until there are more of them than the log has.
+    let (before, noted) = (scene.hits(), scene.column("gtid_noted"));
+    let most: u64 = noted.rsplit('-').next().unwrap().parse().unwrap();
+    for value in 6..most + 10 {
+        direct.query(&format!("UPDATE told SET v = {value} WHERE id = 1")).unwrap();
+        assert_eq!(client.value(SQL).unwrap(), value.to_string());
+    }
+    assert_eq!(scene.hits(), before, "nothing comes from the cache");
+    assert_eq!((scene.column("state"), scene.column("eras")), ("broken".to_owned(), "2".to_owned()));
 }
 
 /// Another server becomes the primary while the old one is killed; the relay follows it.

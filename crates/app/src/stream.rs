@@ -10,7 +10,8 @@
 //! 3. What the primary shows has ended. If the log has told all that the primary had, all of that is noted: `Feed::knows`.
 //!
 //! A gap (a purged or damaged file), another primary, or a lag of more than `max_lag` ends the era. The next one begins when the log has
-//! told all that the primary had after that.
+//! told all that the primary had after that. Where the primary lacks what it had before, its numbers come again with something else in
+//! them: none begins until another server has the role, or this process begins anew.
 
 mod fault;
 mod question;
@@ -32,7 +33,7 @@ use delphinus_net::Place;
 use delphinus_net::rt::{self, Manner, watch};
 use delphinus_relay::log::Log;
 use delphinus_topology::{BackendId, ClusterId, Succession};
-use delphinus_view::SnapshotReader;
+use delphinus_view::{SnapshotReader, TableMap};
 use delphinus_wire::gtid::GtidSet;
 
 use crate::cluster::RunningCluster;
@@ -46,6 +47,9 @@ use reading::Reading;
 const PACE: Duration = Duration::from_millis(50);
 /// Time between two turns at least.
 const GAP: Duration = Duration::from_millis(5);
+/// Why no era begins where a primary lacks what it had.
+const BEGUN_ANEW: &str = "the primary's history has begun anew: it lacks transactions that it had, as after RESET BINARY LOGS AND GTIDS \
+     or RESET MASTER; stop this process, and have the relay begin with an empty folder";
 /// Time between two looks for writes that have not told their GTIDs.
 const HEALING: Duration = Duration::from_secs(1);
 
@@ -196,6 +200,10 @@ struct Follower {
     succession: Succession,
     /// The connection to it.
     line: Option<Line>,
+    /// What the primary had when it was asked last.
+    last: Option<Shown>,
+    /// It has lacked something since that it had before.
+    is_anew: bool,
     /// What the primary had, which the log has not told yet, and when that was asked.
     open: Option<(Instant, Shown)>,
     /// Since when the stream has no gap, and what the log had told by then.
@@ -217,6 +225,8 @@ impl Follower {
             primary: None,
             succession: Succession::default(),
             line: None,
+            last: None,
+            is_anew: false,
             open: None,
             since: (now, GtidSet::default()),
             asked_at: None,
@@ -246,6 +256,10 @@ impl Follower {
 
     fn feed(&self) -> &Feed {
         self.tables().feed().expect("invariant: streams run where there is a feed")
+    }
+
+    fn code(&self) -> &TableMap {
+        self.parts.reader.stored_code().tables()
     }
 
     async fn turn(&mut self) {
@@ -280,6 +294,7 @@ impl Follower {
         }
         (self.primary, self.succession) = (primary, snapshot.succession);
         (self.line, self.open, self.asked_at) = (None, None, None);
+        (self.last, self.is_anew) = (None, false);
         self.breaks(match primary {
             Some(_) => "the primary has changed",
             None => "there is no primary",
@@ -330,7 +345,7 @@ impl Follower {
                 // What was noted is seen, or gone with a primary: no answer of this era is given any more.
                 self.feed().end();
                 if let Some(reading) = self.reading.take() {
-                    reading.give_up(self.tables());
+                    reading.give_up(self.tables(), self.code());
                 }
                 self.breaks(&error.to_string());
             }
@@ -365,13 +380,27 @@ impl Follower {
                     self.healed_at = asked;
                     self.healing = untold.map(|untold| (untold, shown.clone()));
                 }
-                if let Some(reading) = &mut self.reading {
-                    reading.are_seen(tables, &self.parts.log, &shown);
-                }
-                if !self.settle(asked, &shown) && self.open.is_none() {
-                    self.open = Some((asked, shown));
-                }
+                self.hear(asked, shown);
             }
+        }
+    }
+
+    /// Takes in what the primary had when it was asked.
+    fn hear(&mut self, asked: Instant, shown: Shown) {
+        let lacks = self.last.as_ref().is_some_and(|last| !shown.has_all_of(last));
+        self.last = Some(shown.clone());
+        if lacks {
+            // What it has from now on may seem to be a part of what the log has told of its past.
+            self.is_anew = true;
+            return self.breaks(BEGUN_ANEW);
+        }
+        let tables = self.parts.cache.tables(self.parts.cluster).expect("invariant: as above");
+        if let Some(reading) = &mut self.reading {
+            let code = self.parts.reader.stored_code().tables();
+            reading.are_seen(tables, code, &self.parts.log, &shown);
+        }
+        if !self.settle(asked, &shown) && self.open.is_none() {
+            self.open = Some((asked, shown));
         }
     }
 
@@ -391,9 +420,13 @@ impl Follower {
         self.tell(format!("the primary cannot be asked: {error}"));
     }
 
-    /// True if the log has told all that the primary had when it was asked.
+    /// True if nothing is open: the log has told all that the primary had when it was asked, or what it tells says nothing.
     fn settle(&mut self, asked: Instant, shown: &Shown) -> bool {
         let (Some(reading), Some(primary)) = (&self.reading, self.primary) else { return false };
+        if self.is_anew {
+            self.tell(BEGUN_ANEW.to_owned());
+            return true;
+        }
         if !shown.is_part_of(reading.has()) {
             return false;
         }
@@ -405,6 +438,8 @@ impl Follower {
             if asked < *since || !shown.executed.contains(before) {
                 return true;
             }
+            // What has changed the tables in a gap was not told.
+            self.code().has_changed();
             self.tables().forget_places(&shown.executed);
             self.feed().begin(primary, Fault::planted().ground(&shown.executed), asked);
             self.is_on = true;
@@ -423,3 +458,6 @@ impl Follower {
         self.status.unseen.store(reading.unseen() as u64, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

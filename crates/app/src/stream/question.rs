@@ -14,7 +14,7 @@ use delphinus_monitor::{Inquiry, Tuning};
 use delphinus_net::Place;
 use delphinus_relay::log::{Log, Position};
 use delphinus_wire::binlog::AnyGtid;
-use delphinus_wire::gtid::GtidSet;
+use delphinus_wire::gtid::{GtidSet, GtidState};
 
 /// A connection to the primary.
 pub(super) struct Line {
@@ -27,6 +27,8 @@ pub(super) struct Line {
 pub(super) struct Shown {
     /// What is in its log.
     pub(super) executed: GtidSet,
+    /// MariaDB: the same by domain and server. Numbers of a domain may go back where several servers write; those of a server only grow.
+    state: GtidState,
     /// MariaDB: up to where others see it.
     seen: Option<Spot>,
     /// Why nothing follows from that.
@@ -66,12 +68,12 @@ impl Line {
             if has_gtids { read_only(&row) } else { Some("it has no GTIDs: gtid_mode = ON is needed") };
         let executed = row.get("executed").map_or("", String::as_str);
         let executed = GtidSet::parse(executed).map_err(|_| format!("gtid_executed is {executed:?}"))?;
-        Ok(Shown { executed, seen: None, trouble })
+        Ok(Shown { executed, state: GtidState::default(), seen: None, trouble })
     }
 
     async fn ask_mariadb(&mut self) -> Result<Shown, String> {
-        const SQL: &str = "SELECT @@GLOBAL.gtid_binlog_pos AS executed, @@GLOBAL.server_id AS id, \
-             @@GLOBAL.read_only AS read_only";
+        const SQL: &str = "SELECT @@GLOBAL.gtid_binlog_pos AS executed, @@GLOBAL.gtid_binlog_state AS by_server, \
+             @@GLOBAL.server_id AS id, @@GLOBAL.read_only AS read_only";
         let rows = self.inquiry.ask("SHOW GLOBAL STATUS LIKE 'Binlog_snapshot_%'").await?;
         let status: BTreeMap<String, String> = rows
             .into_iter()
@@ -81,6 +83,8 @@ impl Line {
         let row = one(self.inquiry.ask(SQL).await?)?;
         let executed = row.get("executed").map_or("", String::as_str);
         let executed = GtidSet::parse(executed).map_err(|_| format!("gtid_binlog_pos is {executed:?}"))?;
+        let state = row.get("by_server").map_or("", String::as_str);
+        let state = GtidState::parse(state).map_err(|_| format!("gtid_binlog_state is {state:?}"))?;
         let seen = || {
             Some(Spot {
                 identity: format!("server-{}", row.get("id")?),
@@ -91,7 +95,7 @@ impl Line {
         let seen = seen();
         let trouble =
             if seen.is_some() { read_only(&row) } else { Some("it writes no log: log_bin is needed") };
-        Ok(Shown { executed, seen, trouble })
+        Ok(Shown { executed, state, seen, trouble })
     }
 }
 
@@ -114,12 +118,30 @@ impl Shown {
         }
     }
 
+    /// True if the primary has all that it had `earlier`. Where it has not, its log has begun anew (RESET BINARY LOGS AND GTIDS, RESET
+    /// MASTER) or has lost its end, and numbers come again with something else in them.
+    pub(super) fn has_all_of(&self, earlier: &Self) -> bool {
+        let is_told_by_state = matches!(earlier.executed, GtidSet::MariaDb(_));
+        (is_told_by_state || self.executed.contains(&earlier.executed))
+            && earlier.state.without(&self.state).is_empty()
+    }
+
     /// True if others see this group, which ends there in the relay's log.
     pub(super) fn shows(&self, gtid: &AnyGtid, end: Position, log: &Log) -> bool {
         match &self.seen {
             None => self.executed.has(gtid),
             Some(spot) => spot.in_log(log).is_some_and(|seen| end <= seen),
         }
+    }
+}
+
+#[cfg(test)]
+impl Shown {
+    /// As a primary tells it that has these transactions; `state`: MariaDB's by server.
+    pub(super) fn told(executed: &str, state: &str) -> Self {
+        let executed = GtidSet::parse(executed).expect("invariant: tests name sets as servers do");
+        let state = GtidState::parse(state).expect("invariant: as above");
+        Self { executed, state, seen: None, trouble: None }
     }
 }
 
@@ -153,7 +175,6 @@ mod tests {
 
     #[test]
     fn the_log_has_what_the_primary_had_only_if_it_is_the_same_history() {
-        let shown = |text: &str| Shown { executed: set(text), seen: None, trouble: None };
         for (executed, has, is_part) in [
             ("0-1-5", "0-1-5", true),
             ("0-1-5", "0-1-9", true),
@@ -168,7 +189,31 @@ mod tests {
             ),
             ("", "0-1-5", true),
         ] {
-            assert_eq!(shown(executed).is_part_of(&set(has)), is_part, "{executed} {has}");
+            assert_eq!(Shown::told(executed, "").is_part_of(&set(has)), is_part, "{executed} {has}");
+        }
+    }
+
+    #[test]
+    fn a_primary_whose_log_begins_anew_lacks_what_it_had() {
+        let uuid = "7e2fd1c0-5a1b-11ef-8d3e-0242ac120002";
+        let mysql = |numbers: &str| Shown::told(&format!("{uuid}:{numbers}"), "");
+        let nothing = Shown::told("", "");
+        for (earlier, now, has_all) in [
+            (mysql("1-5"), mysql("1-5"), true),
+            (mysql("1-5"), mysql("1-6"), true),
+            (mysql("1-5"), mysql("1"), false),
+            (mysql("1-5"), nothing.clone(), false),
+            (nothing.clone(), mysql("1"), true),
+            (Shown::told("0-1-5", "0-1-5"), Shown::told("0-1-6", "0-1-6"), true),
+            (Shown::told("0-1-5", "0-1-5"), Shown::told("0-1-1", "0-1-1"), false),
+            (Shown::told("0-1-5", "0-1-5"), nothing.clone(), false),
+            // What another server has written is gone.
+            (Shown::told("0-2-5", "0-1-3,0-2-5"), Shown::told("0-1-9", "0-1-9"), false),
+            // Two servers write, and number apart from one another.
+            (Shown::told("0-1-90", "0-1-90"), Shown::told("0-2-7", "0-1-90,0-2-7"), true),
+            (nothing, Shown::told("0-1-1", "0-1-1"), true),
+        ] {
+            assert_eq!(now.has_all_of(&earlier), has_all, "{earlier:?} {now:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use delphinus_relay::log::{Log, Position};
 use delphinus_session::spots_written;
 use delphinus_sql::{LexOptions, Reach, Touched};
 use delphinus_topology::{BackendId, ClusterId, Flavor, Snapshot};
-use delphinus_view::SnapshotReader;
+use delphinus_view::{Changing, SnapshotReader, TableMap};
 use delphinus_wire::binlog::AnyGtid;
 use delphinus_wire::gtid::GtidSet;
 
@@ -40,6 +40,8 @@ struct Unseen {
     gtid: AnyGtid,
     end: Position,
     noted: Noted,
+    /// It changes the tables: until it is seen, they may be read as they were before.
+    changing: Option<Changing>,
 }
 
 /// What a group has written, as it is found out.
@@ -48,16 +50,24 @@ struct Group<'a> {
     lex: LexOptions,
     touched: Touched,
     is_ddl: bool,
-    /// The table that was told last: it often comes again.
-    last: &'a mut (Vec<u8>, Vec<u8>),
+    /// The table whose rows this group has told last: it often comes again.
+    last: Option<(Vec<u8>, Vec<u8>)>,
     fault: &'a Fault,
 }
 
 impl Reading {
     /// From where the log ends now.
     pub(super) fn begin(log: &Arc<Log>, memory: &Account) -> Result<Self, ChangesError> {
-        let (end, has) = log.now().ok_or(ChangesError::Empty)?;
-        let changes = Changes::from(log, end)?.within(memory);
+        Self::begin_at(log.now().ok_or(ChangesError::Empty)?, log, memory)
+    }
+
+    /// From this place, before which the log has all of `has`.
+    pub(super) fn begin_at(
+        (place, has): (Position, GtidSet),
+        log: &Arc<Log>,
+        memory: &Account,
+    ) -> Result<Self, ChangesError> {
+        let changes = Changes::from(log, place)?.within(memory);
         Ok(Self { changes, has, unseen: VecDeque::new(), fault: Fault::planted() })
     }
 
@@ -86,30 +96,27 @@ impl Reading {
         let (until, mut count) = (rt::now() + TURN, 0);
         let lex = lex_of(&reader.load());
         let code = reader.stored_code().tables();
-        let mut last = Default::default();
         while self.unseen.len() < MOST_UNSEEN && !is_over(until, count) {
             let mut group = Group {
                 reach: code.current(),
                 lex,
                 touched: Touched::default(),
                 is_ddl: false,
-                last: &mut last,
+                last: None,
                 fault: &self.fault,
             };
             let Some(Committed { gtid, end, .. }) = self.changes.next(|change| group.take(change))? else {
                 break;
             };
             let Group { touched, is_ddl, .. } = group;
-            if is_ddl {
-                // Before it is noted: who is told what is known afterwards finds that it has begun.
-                code.has_changed();
-                last = Default::default();
-            }
-            if !touched.is_empty()
-                && let Some(spots) = self.fault.hold(spots_written(cluster, &touched), gtid)
-            {
+            // Before it is noted: who is told what is known afterwards finds that it has begun.
+            let changing = is_ddl.then(|| code.begin());
+            let spots = (!touched.is_empty()).then(|| spots_written(cluster, &touched));
+            if let Some(spots) = spots.and_then(|spots| self.fault.hold(spots, gtid)) {
                 let noted = tables.note(spots, (primary, &self.fault.place(gtid)), &self.has);
-                self.unseen.push_back(Unseen { gtid, end, noted });
+                self.unseen.push_back(Unseen { gtid, end, noted, changing });
+            } else if let Some(changing) = changing {
+                code.end(changing);
             }
             self.has.insert(&gtid);
             count += 1;
@@ -121,19 +128,30 @@ impl Reading {
     }
 
     /// The primary has shown this: what is in it runs no longer.
-    pub(super) fn are_seen(&mut self, tables: &Tables, log: &Log, shown: &Shown) {
+    pub(super) fn are_seen(&mut self, tables: &Tables, code: &TableMap, log: &Log, shown: &Shown) {
         while self.unseen.front().is_some_and(|first| shown.shows(&first.gtid, first.end, log)) {
-            if let Some(Unseen { noted, .. }) = self.unseen.pop_front() {
-                tables.is_seen(noted);
+            if let Some(group) = self.unseen.pop_front() {
+                group.ends(tables, code);
             }
         }
     }
 
     /// It has a gap, and ends.
-    pub(super) fn give_up(self, tables: &Tables) {
-        for Unseen { noted, .. } in self.unseen {
-            tables.is_seen(noted);
+    pub(super) fn give_up(self, tables: &Tables, code: &TableMap) {
+        for group in self.unseen {
+            group.ends(tables, code);
         }
+    }
+}
+
+impl Unseen {
+    /// It runs no longer.
+    fn ends(self, tables: &Tables, code: &TableMap) {
+        // First: where it is seen that no write runs, nothing is known that was read before the tables had changed.
+        if let Some(changing) = self.changing {
+            code.end(changing);
+        }
+        tables.is_seen(self.noted);
     }
 }
 
@@ -171,10 +189,10 @@ impl Group<'_> {
             self.touched.add(&Touched::everything());
             return;
         };
-        let is_last = !self.touched.is_empty() && self.last.0 == schema && self.last.1 == table;
+        let is_last = self.last.as_ref().is_some_and(|(of, last)| of == schema && last == table);
         if !is_last {
             self.touched.add(&reach.rows_logged(schema, table));
-            *self.last = (schema.to_vec(), table.to_vec());
+            self.last = Some((schema.to_vec(), table.to_vec()));
         }
     }
 }

@@ -10,8 +10,9 @@ use delphinus_wire::put_packet;
 
 use super::Place;
 use super::histories::run;
+use crate::changes::{Change, Changes};
 use crate::intake::{Files, IntakeError, Start, Writer};
-use crate::log::{Flavor, Log, Origin, recover};
+use crate::log::{Flavor, Log, Origin, Position, recover};
 
 const STANDALONE: u8 = 1;
 
@@ -85,7 +86,8 @@ impl Stream {
     }
 }
 
-/// `binlog_legacy_event_pos = OFF`: only the ends of groups tell whether something is missing. A recovery goes by the same.
+/// `binlog_legacy_event_pos = OFF`: only the ends of groups tell whether something is missing. A recovery goes by the same,
+/// and who listens to changes by the sizes of events.
 #[test]
 fn places_may_be_left_out_inside_of_groups_only() {
     let stream = |is_cut: bool| {
@@ -113,6 +115,10 @@ fn places_may_be_left_out_inside_of_groups_only() {
     drop((writer, log));
     let log = recover(&place.0).unwrap().log;
     assert_eq!((log.end(), log.executed().to_string().as_str()), (end, "0-1-6"));
+    let (mut changes, mut rows) = (Changes::from(&log, Position { ordinal: 0, offset: 4 }).unwrap(), 0);
+    let mut see = |change: Change<'_>| rows += u32::from(matches!(change, Change::Rows { .. }));
+    while changes.next(&mut see).unwrap().is_some() {}
+    assert_eq!(rows, 1, "who listens to changes needs no places either");
 
     let place = Place::new();
     let log = Arc::new(Log::new(&place.0));
