@@ -215,6 +215,12 @@ fn nothing_gets_past(flavor: Flavor) {
     // What has been refused has changed nothing of the session.
     client.query("PREPARE s FROM 'SELECT v FROM filtered WHERE id = 1'").unwrap();
     assert_eq!(client.value("EXECUTE s").unwrap(), "10");
+    // Servers read a text as the session did at its PREPARE.
+    client.query("SET sql_mode = 'NO_BACKSLASH_ESCAPES'").unwrap();
+    client.query(r#"PREPARE m FROM "SELECT '\', SLEEP(0) -- '""#).unwrap();
+    client.query("SET sql_mode = DEFAULT").unwrap();
+    assert!(client.error("EXECUTE m").unwrap().message.contains("SLEEP() or BENCHMARK()"));
+    client.query("DEALLOCATE PREPARE m").unwrap();
     assert!(client.error("SELECT SLEEP(1)").unwrap().message.contains("SLEEP() or BENCHMARK()"));
     assert_eq!(client.rows("SHOW WARNINGS").unwrap()[0][1].as_deref(), Some("1105"));
     // One user may.

@@ -14,7 +14,7 @@ use delphinus_testkit::Client;
 
 const NOTICE: Duration = Duration::from_secs(20);
 
-const MADE: [&str; 22] = [
+const MADE: [&str; 23] = [
     "CREATE TABLE app.t (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
     "INSERT INTO app.t (a) VALUES (1)",
     "CREATE PROCEDURE app.p_locks() DO GET_LOCK('of p', 0)",
@@ -37,6 +37,7 @@ const MADE: [&str; 22] = [
     "CREATE VIEW app.v_where AS SELECT app.f_where() AS a",
     "CREATE VIEW app.v_calls AS SELECT app.f_harmless() AS a FROM app.t",
     "CREATE VIEW app.v_plain AS SELECT a FROM app.t",
+    "CREATE VIEW app.v_last AS SELECT CAST(LAST_INSERT_ID() AS CHAR) AS a",
 ];
 
 /// What runs, and what `@hidden` is then.
@@ -137,6 +138,7 @@ fn nothing_is_lost(stage: &Stage) {
         variables_follow(stage, is_prepared);
         locks_pin(stage, is_prepared);
         views_that_call_are_read_on_the_primary(stage, is_prepared);
+        views_of_the_last_id_have_the_own_one(stage, is_prepared);
     }
     the_next_transaction_is_what_a_routine_says(stage);
     what_is_harmless_pins_nobody(stage);
@@ -179,22 +181,38 @@ fn locks_pin(stage: &Stage, is_prepared: bool) {
     }
 }
 
+/// The text of one value.
+fn read(client: &mut Client, sql: &str, is_prepared: bool) -> String {
+    let reply = if is_prepared {
+        let statement = client.prepare(sql).unwrap().unwrap().id;
+        let reply = client.execute(statement, &[], true).unwrap().remove(0);
+        client.close(statement).unwrap();
+        reply
+    } else {
+        client.query(sql).unwrap().remove(0)
+    };
+    String::from_utf8_lossy(reply.rows().unwrap()[0][0].as_deref().unwrap()).into_owned()
+}
+
+/// A replica, and a connection that others have used, have another one.
+fn views_of_the_last_id_have_the_own_one(stage: &Stage, is_prepared: bool) {
+    let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage), connect(stage)]);
+    client.run("INSERT INTO app.t (a) VALUES (5)").unwrap();
+    let own = value(&mut client, "LAST_INSERT_ID()").unwrap();
+    for _ in 0..4 {
+        for other in &mut others {
+            other.run("INSERT INTO app.t (a) VALUES (6)").unwrap();
+        }
+        assert_eq!(read(&mut client, "SELECT a FROM app.v_last", is_prepared), own);
+    }
+}
+
 /// Where the function ran it says itself.
 fn views_that_call_are_read_on_the_primary(stage: &Stage, is_prepared: bool) {
     let mut client = connect(stage);
     let primary = stage.cluster.servers[0].query("SELECT @@server_id").unwrap().trim().to_owned();
     for _ in 0..12 {
-        let sql = "SELECT a FROM app.v_where";
-        let reply = if is_prepared {
-            let statement = client.prepare(sql).unwrap().unwrap().id;
-            let reply = client.execute(statement, &[], true).unwrap().remove(0);
-            client.close(statement).unwrap();
-            reply
-        } else {
-            client.query(sql).unwrap().remove(0)
-        };
-        let place = String::from_utf8_lossy(reply.rows().unwrap()[0][0].as_deref().unwrap()).into_owned();
-        assert_eq!(place, primary);
+        assert_eq!(read(&mut client, "SELECT a FROM app.v_where", is_prepared), primary);
     }
     for (sql, word) in [
         ("SELECT a FROM app.v_where", "calls a function that is not built in"),

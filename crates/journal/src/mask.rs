@@ -6,8 +6,9 @@ use delphinus_sql::{Digest, LexOptions, digest};
 use memchr::memchr2_iter;
 
 /// Words of statements that may tell a password or its hash: CREATE USER, SET PASSWORD, CHANGE MASTER TO and their kin, and the column of
-/// `mysql.user` (MariaDB: the key of `mysql.global_priv`). A column of such a name elsewhere is none, but no worse off.
-const TELLING: [&[u8]; 3] = [b"PASSWORD", b"IDENTIFIED", b"AUTHENTICATION_STRING"];
+/// `mysql.user` (MariaDB: the key of `mysql.global_priv`). A column of such a name elsewhere is none, but no worse off. Tables on
+/// other servers (engines FEDERATED, CONNECT) have one in `CONNECTION = 'mysql://user:password@host/..'`.
+const TELLING: [&[u8]; 4] = [b"PASSWORD", b"IDENTIFIED", b"AUTHENTICATION_STRING", b"CONNECTION"];
 
 /// True if the text may tell a password.
 fn may_tell_secret(sql: &[u8]) -> bool {
@@ -56,6 +57,8 @@ mod tests {
             "START SLAVE USER = 'r' PASSWORD = 'hunter2'",
             "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (PASSWORD 'hunter2')",
             "UPDATE users SET pAsSwOrD = 'hunter2'",
+            "CREATE TABLE t (a INT) ENGINE=FEDERATED CONNECTION='mysql://u:hunter2@h/d/t'",
+            "ALTER TABLE t CONNECTION = 'DSN=x;UID=u;PWD=hunter2'",
             "UPDATE mysql.user SET authentication_string = 'hunter2' WHERE user = 'u'",
             "UPDATE mysql.global_priv SET priv = JSON_SET(priv, '$.authentication_string', 'hunter2')",
         ] {

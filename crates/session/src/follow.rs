@@ -30,7 +30,7 @@ pub(crate) use self::rights::AT_RISK;
 pub(crate) use self::sequences::{check_last_values, check_texts_run};
 pub(crate) use self::sql_statements::Bringing;
 pub(crate) use self::stored_code::{MAY_CHANGE_CODE, uncover};
-pub(crate) use self::texts::{RUNS_TEXTS, TextExecuted, TextsRun, with_kind};
+pub(crate) use self::texts::{RUNS_TEXTS, TextExecuted, TextRun, TextsRun};
 use crate::outlook::Outlook;
 use crate::state::{Ran, Wanted};
 

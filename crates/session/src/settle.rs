@@ -136,7 +136,7 @@ impl Settling<'_> {
         let mut effects = Some(statement.effects);
         if statement.effects.contains(Effects::SQL_EXECUTES) {
             for text in self.noted.texts_executed(statement, text, self.state).iter() {
-                let known = text.as_ref().map(|(_, ran)| ran.effects);
+                let known = text.as_ref().map(|run| run.statement.effects);
                 effects = effects.zip(known).map(|(all, one)| all.union(one));
             }
         }

@@ -12,6 +12,7 @@ pub(crate) mod explain;
 mod expression;
 pub(crate) mod functions;
 mod prepared;
+mod rereading;
 mod select;
 mod sequence;
 mod session;
@@ -28,6 +29,7 @@ use crate::keyword::Keyword;
 use crate::lexer::{Token, TokenKind};
 use crate::split::{Boundary, More};
 use crate::{Access, Class, Effects, LexOptions, Risks, Statement, Uses, Why};
+use rereading::Rereading;
 
 /// Statements inside statements (`EXPLAIN`, `SET STATEMENT`) deeper than this are not followed.
 const NESTING_MAX: u8 = 3;
@@ -82,16 +84,22 @@ fn walk_all(
     let mut classifier = Classifier::new(Walk::new(sql, options, watch), emit);
     let mut whole: Option<Statement> = None;
     let mut more = More::default();
+    let mut is_half_read = false;
     while more.is_there(&classifier.cursor) {
         let start = classifier.cursor.here.start;
+        if whole.is_some() && !is_half_read && classifier.rereading.concerns(&sql[start..]) {
+            is_half_read = true;
+            classifier.cursor.stop_watching();
+        }
         let one = classifier.statement();
+        classifier.rereading.note_statement(one.effects);
         each(start..classifier.cursor.before.end.max(start), one);
         if classifier.cursor.here.is(TokenKind::Semicolon) {
             classifier.cursor.bump();
         }
         whole = Some(whole.map_or(one, |whole| joined(whole, one)));
     }
-    whole.unwrap_or(Statement {
+    let whole = whole.unwrap_or(Statement {
         class: Class::Empty,
         access: Access::Write,
         why: Why::Empty,
@@ -100,7 +108,18 @@ fn walk_all(
         risks: Risks::empty(),
         count: 0,
         is_of_session: false,
-    })
+    });
+    if is_half_read { half_read(whole) } else { whole }
+}
+
+/// A text whose end a server may read in another way: there it may do anything. What it does as it is read here stays beside that.
+fn half_read(whole: Statement) -> Statement {
+    Statement {
+        why: Why::AmbiguousText,
+        effects: whole.effects | Effects::UNKNOWN,
+        risks: whole.risks | Risks::UNSEEN,
+        ..whole
+    }
 }
 
 fn joined(whole: Statement, one: Statement) -> Statement {
@@ -137,6 +156,8 @@ struct Classifier<'a, F, W> {
     start: usize,
     /// Where the statement that is read ends.
     boundary: Boundary,
+    /// Of the whole text.
+    rereading: Rereading,
 }
 
 impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
@@ -152,6 +173,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
             nesting: 0,
             start: 0,
             boundary: Boundary::default(),
+            rereading: Rereading::default(),
         }
     }
 

@@ -93,12 +93,17 @@ impl<'a> Cursor<'a> {
 /// Whoever sees each token as a walk leaves it: so that one walk over a text serves two.
 pub(crate) trait Watch {
     fn leaves(&mut self, cursor: &Cursor<'_>);
+
+    /// What follows may be cut into other tokens by a server: it is not to be trusted.
+    fn stops(&mut self);
 }
 
 /// Nobody: the walk costs no more than a cursor's.
 impl Watch for () {
     #[inline(always)]
     fn leaves(&mut self, _: &Cursor<'_>) {}
+
+    fn stops(&mut self) {}
 }
 
 /// A cursor that is watched. To look ahead, copy what it points to.
@@ -126,6 +131,11 @@ impl<'a, W: Watch> Walk<'a, W> {
         while keywords.contains(&self.here.keyword) {
             self.bump();
         }
+    }
+
+    /// Tells the watch that what follows is not to be trusted.
+    pub(crate) fn stop_watching(&mut self) {
+        self.watch.stops();
     }
 
     /// See [`Cursor::bump`].

@@ -9,6 +9,7 @@ mod sketch;
 mod words;
 
 use crate::LexOptions;
+use crate::classify::classify_and_digest;
 use crate::classify::functions::{self, Call};
 use crate::cursor::{Cursor, Watch};
 use crate::keyword::Keyword;
@@ -31,8 +32,13 @@ impl std::fmt::Display for Digest {
 /// Appends the normalised text to `out` and returns its hash.
 ///
 /// Literals become `?`, two or more in a list `?, ...`; equal rows after the first become `...`. Comments are left out,
-/// keywords are in capitals, and names that need no quotes have none.
+/// keywords are in capitals, and names that need no quotes have none. Where a server may read the end of a text in another way, behind
+/// `SET sql_mode` or `SET NAMES`, that is one `?`: literals may look like names there.
 pub fn digest(sql: &[u8], options: LexOptions, out: &mut Vec<u8>) -> Digest {
+    // The classifier knows of several statements which ones change how the others are read.
+    if memchr::memchr(b';', sql).is_some_and(|at| at + 1 < sql.len()) {
+        return classify_and_digest(sql, options, out).1;
+    }
     let mut writer = Writer::new(out);
     let mut cursor = Cursor::new(sql, options);
     while !cursor.here.is(TokenKind::End) {
@@ -63,6 +69,13 @@ enum Glue {
     Loose,
 }
 
+/// Whether tokens are written that come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Written,
+    LeftOut,
+}
+
 /// Writes the normalised text, token by token.
 pub(crate) struct Writer<'o> {
     out: &'o mut Vec<u8>,
@@ -75,11 +88,21 @@ pub(crate) struct Writer<'o> {
     /// A semicolon waits: nothing may follow.
     semicolon: bool,
     glue: Glue,
+    rest: Rest,
 }
 
 impl Watch for &mut Writer<'_> {
     fn leaves(&mut self, cursor: &Cursor<'_>) {
-        self.step(cursor);
+        if self.rest == Rest::Written {
+            self.step(cursor);
+        }
+    }
+
+    fn stops(&mut self) {
+        self.before_token();
+        self.space();
+        self.out.push(b'?');
+        self.rest = Rest::LeftOut;
     }
 }
 
@@ -94,6 +117,7 @@ impl<'o> Writer<'o> {
             comma: false,
             semicolon: false,
             glue: Glue::Tight,
+            rest: Rest::Written,
         }
     }
 

@@ -348,6 +348,8 @@ fn what_was_not_seen() {
             "FOR i IN 1..2 DO DELETE FROM t; END FOR",
             "FROBNICATE t",
             "DELETE FROM t WHERE id = 1 'unterminated",
+            r"SET sql_mode = 'NO_BACKSLASH_ESCAPES'; SELECT '\'; DELETE FROM t; -- '",
+            "SET NAMES gbk; SELECT 'é'",
         ],
     );
     assert!(risks("EXECUTE IMMEDIATE 'DELETE FROM t'", Flavor::MariaDb).contains(Risks::UNSEEN));
@@ -362,6 +364,7 @@ fn what_was_not_seen() {
             "COMMIT",
             "SHOW TABLES",
             "/*!40101 SET NAMES utf8 */",
+            "SET NAMES utf8; SET sql_mode = ''; DELETE FROM t WHERE a = 'b'",
         ],
     );
 }

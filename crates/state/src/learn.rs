@@ -10,7 +10,7 @@ mod variables;
 use std::rc::Rc;
 use std::time::Instant;
 
-use delphinus_sql::{Assignment, Class, Effects, Flavor, Hidden, SqlText, Statement, Target};
+use delphinus_sql::{Assignment, Class, Effects, Flavor, Hidden, SqlText, Statement, Target, Why};
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
@@ -143,6 +143,9 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         learn_unreported(&mut learnt, pins, executed, seen);
     }
     hidden::learn(&mut learnt, pins, executed);
+    if is_half_read(executed) {
+        pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
+    }
     if !response.is_ok() {
         learnt.has_failed = true;
         // An ERR packet says nothing of changes, and the next OK, which has them, may be that of another statement.
@@ -171,6 +174,15 @@ fn is_refused_at_sight(executed: &Executed<'_>) -> bool {
         Class::Unknown => response.error == Some(error_code::ER_PARSE_ERROR) && !runs_others,
         _ => false,
     }
+}
+
+/// True for several statements, of which one has succeeded, where the server may have read the last ones in another way: nobody knows
+/// what those have done.
+fn is_half_read(executed: &Executed<'_>) -> bool {
+    let Executed { statement, response, .. } = executed;
+    statement.class == Class::Multi
+        && statement.why == Why::AmbiguousText
+        && (response.is_ok() || response.status.is_some())
 }
 
 fn learn_transaction(pins: &mut Pins, executed: &Executed<'_>, status: Status) {

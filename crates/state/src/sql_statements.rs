@@ -22,6 +22,8 @@ pub struct SqlStatement {
     /// What it runs.
     text: Box<str>,
     statement: Statement,
+    /// How that was read.
+    lex: LexOptions,
     schema: Option<Rc<str>>,
     vars: Rc<Vars>,
 }
@@ -49,8 +51,8 @@ impl SqlStatement {
 pub struct SqlStatements {
     /// `None` for one that cannot be prepared again.
     by_name: BTreeMap<Box<str>, Option<Rc<SqlStatement>>>,
-    /// The texts of those that cannot be prepared again, as far as they are known.
-    fixed: BTreeMap<Box<str>, Box<str>>,
+    /// The texts of those that cannot be prepared again, as far as they are known, and how they were read.
+    fixed: BTreeMap<Box<str>, (Box<str>, LexOptions)>,
 }
 
 /// Longer texts are not kept.
@@ -94,10 +96,10 @@ impl SqlStatements {
         self.by_name.get(name).map(Option::as_ref)
     }
 
-    /// What the one of this name runs, where that is known.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        let moves = self.find(name).flatten().map(|one| &*one.text);
-        moves.or_else(|| self.fixed.get(name).map(|text| &**text))
+    /// What the one of this name runs, where that is known, and how servers have read it: as the session did at its PREPARE.
+    pub fn text(&self, name: &str) -> Option<(&str, LexOptions)> {
+        let moves = self.find(name).flatten().map(|one| (&*one.text, one.lex));
+        moves.or_else(|| self.fixed.get(name).map(|(text, lex)| (&**text, *lex)))
     }
 
     /// The only one that the text runs, if that is all that it does, and if it could be prepared again.
@@ -157,7 +159,7 @@ impl SqlStatements {
                 let is_fixed = kept.is_none();
                 self.put(name, kept);
                 if is_fixed && is_one {
-                    self.keep_text(name, from.as_ref(), state);
+                    self.keep_text(name, from.as_ref(), state, executed.text.lex);
                 }
             } else if from.is_some() {
                 // The one before is gone with a PREPARE that fails.
@@ -170,16 +172,16 @@ impl SqlStatements {
         changes.iter().map(|change| change.name().to_owned()).collect()
     }
 
-    fn keep_text(&mut self, name: &str, from: Option<&PreparedFrom>, state: &SessionState) {
+    fn keep_text(&mut self, name: &str, from: Option<&PreparedFrom>, state: &SessionState, lex: LexOptions) {
         let Some(text) = from.and_then(|from| text_of(from, state)) else { return };
         if self.has_room_for(&text) {
-            self.fixed.insert(name.into(), text.into());
+            self.fixed.insert(name.into(), (text.into(), lex));
         }
     }
 
     fn has_room_for(&self, text: &str) -> bool {
         let moving = self.by_name.values().flatten().map(|one| one.text.len());
-        let kept = moving.chain(self.fixed.values().map(|text| text.len())).sum::<usize>();
+        let kept = moving.chain(self.fixed.values().map(|(text, _)| text.len())).sum::<usize>();
         text.len() <= MAX_TEXT && kept + text.len() <= MAX_TEXTS
     }
 
@@ -189,7 +191,7 @@ impl SqlStatements {
             let one = one.as_ref().map_or(0, |one| EACH + one.prepare.len() + one.text.len());
             EACH + name.len() + one
         });
-        let fixed = self.fixed.iter().map(|(name, text)| EACH + name.len() + text.len());
+        let fixed = self.fixed.iter().map(|(name, (text, _))| EACH + name.len() + text.len());
         moving.chain(fixed).sum()
     }
 
@@ -227,6 +229,7 @@ impl SqlStatements {
             prepare: prepare.into(),
             text: text.into(),
             statement,
+            lex,
             schema: state.schema.clone(),
             vars: state.vars.clone(),
         }))

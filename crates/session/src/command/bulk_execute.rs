@@ -9,7 +9,7 @@ use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::needs::Needs;
 use crate::run::{Carried, Job};
-use crate::served::{Outcome, Served};
+use crate::served::Outcome;
 use crate::session::Session;
 
 /// An array of parameters: always on the primary, for it writes.

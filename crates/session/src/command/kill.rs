@@ -58,15 +58,14 @@ pub(super) async fn uncover_texts(
     code: &StoredCode,
     texts: &[TextExecuted],
     statement: &Statement,
-    lex: LexOptions,
 ) -> Result<(), ProxyError> {
     if statement.class != Class::Execute || !code.concerns_any() {
         return Ok(());
     }
-    for (sql, ran) in texts.iter().flatten() {
-        if code.concerns(ran) {
-            let mut ran = *ran;
-            Box::pin(uncover(code, &mut ran, sql.as_bytes(), lex)).await?;
+    for ran in texts.iter().flatten() {
+        if code.concerns(&ran.statement) {
+            let mut statement = ran.statement;
+            Box::pin(uncover(code, &mut statement, ran.text.as_bytes(), ran.lex)).await?;
         }
     }
     Ok(())
@@ -74,17 +73,13 @@ pub(super) async fn uncover_texts(
 
 /// What SQL `EXECUTE` would have a server kill by these texts; `None` if it kills nothing, or what is the server's own. What a text
 /// puts together to kill is refused.
-pub(super) fn by_texts(
-    texts: &[TextExecuted],
-    statement: &Statement,
-    lex: LexOptions,
-) -> Result<Option<Kill>, ProxyError> {
-    if !texts.iter().flatten().any(|(_, ran)| ran.effects.contains(Effects::KILLS)) {
+pub(super) fn by_texts(texts: &[TextExecuted], statement: &Statement) -> Result<Option<Kill>, ProxyError> {
+    if !texts.iter().flatten().any(|ran| ran.statement.effects.contains(Effects::KILLS)) {
         return Ok(None);
     }
     let mut known = texts.iter().flatten();
     let only = known.next().filter(|_| known.next().is_none() && statement.class == Class::Execute);
-    match only.and_then(|(text, _)| kill_target(text.as_bytes(), lex)) {
+    match only.and_then(|ran| kill_target(ran.text.as_bytes(), ran.lex)) {
         Some(Kill { target: KillTarget::QueryId, .. }) => Ok(None),
         Some(kill) if kill.target != KillTarget::Parameter => Ok(Some(kill)),
         _ => Err(ProxyError::KillOfExpression),
@@ -95,15 +90,17 @@ pub(super) fn by_texts(
 mod tests {
     use delphinus_sql::{Flavor, KillScope, classify};
 
+    use crate::follow::TextRun;
+
     use super::*;
 
     #[test]
     fn only_what_one_text_says_plainly_is_killed() {
         let lex = LexOptions { flavor: Flavor::MariaDb, ..LexOptions::default() };
         let killed = |sql: &str, texts: &[&str]| {
-            let known = |text: &&str| Some(((*text).to_owned(), classify(text.as_bytes(), lex)));
+            let known = |text: &&str| Some(TextRun::new((*text).to_owned(), lex));
             let texts: Vec<TextExecuted> = texts.iter().map(known).chain([None]).collect();
-            by_texts(&texts, &classify(sql.as_bytes(), lex), lex)
+            by_texts(&texts, &classify(sql.as_bytes(), lex))
         };
         let five = Kill { target: KillTarget::Connection(5), scope: KillScope::Connection };
         assert_eq!(killed("EXECUTE s", &["KILL 5"]).ok(), Some(Some(five)));

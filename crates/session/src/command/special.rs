@@ -18,7 +18,7 @@ use crate::answer::{
 };
 use crate::client_error::{ProxyError, Steered};
 use crate::explain::{as_answer, asked_about, explained, may_explain};
-use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, check_last_values, check_texts_run, with_kind};
+use crate::follow::{RUNS_TEXTS, TextExecuted, TextRun, TextsRun, check_last_values, check_texts_run};
 use crate::fresh::Token;
 use crate::io::{Client, HELD, Input, Text};
 use crate::needs::{is_about_insert_id, is_ordinary, pinning};
@@ -135,15 +135,14 @@ impl Session {
         if statement.effects.intersects(RUNS_TEXTS) {
             let killed = match self.texts_run(&statement, &sql).await {
                 Ok(texts) => {
-                    let uncovered =
-                        kill::uncover_texts(&self.worker.stored_code, &texts, &statement, text.lex).await;
+                    let uncovered = kill::uncover_texts(&self.worker.stored_code, &texts, &statement).await;
                     uncovered
-                        .and_then(|()| check_texts_run(&texts, text.lex, &self.state.want))
+                        .and_then(|()| check_texts_run(&texts, &self.state.want))
                         .and_then(|()| {
                             let mut known = texts.iter().flatten();
-                            known.try_for_each(|(_, asking)| check_can_be_told(asking, &self.state.pins))
+                            known.try_for_each(|run| check_can_be_told(&run.statement, &self.state.pins))
                         })
-                        .and_then(|()| kill::by_texts(&texts, &statement, text.lex))
+                        .and_then(|()| kill::by_texts(&texts, &statement))
                 }
                 Err(error) => Err(error),
             };
@@ -314,7 +313,7 @@ impl Session {
         let text = SqlText::new(sql, self.state.lex());
         if statement.class == Class::Execute {
             let ran = self.noted.texts_executed(statement, &text, &self.state);
-            let may_ask = |(_, ran): &(String, Statement)| may_ask_for_file(ran);
+            let may_ask = |ran: &TextRun| may_ask_for_file(&ran.statement);
             self.client.may_send_file &= ran.iter().any(|text| text.as_ref().is_none_or(may_ask));
         }
         let texts = self.noted.texts_run(statement, &text, &self.state);
@@ -326,7 +325,7 @@ impl Session {
                 if made.is_none() {
                     check_spelled_kill(statement, sql, &mut self.state)?;
                 }
-                let texts = Rc::new(vec![made.map(|made| with_kind(made, text.lex))]);
+                let texts = Rc::new(vec![made.map(|made| TextRun::new(made, text.lex))]);
                 if statement.class == Class::Execute {
                     let user = &self.held.identity.user;
                     self.noted.note_executed(texts.clone(), (statement, &text), &self.state, user);

@@ -130,8 +130,7 @@ impl Noted {
             return set_globally(executed.text);
         }
         let texts = self.texts_executed(executed.statement, executed.text, state);
-        let texts = texts.iter().flatten();
-        texts.flat_map(|(text, _)| set_globally(&SqlText::new(text.as_bytes(), executed.text.lex))).collect()
+        texts.iter().flatten().flat_map(|ran| set_globally(&ran.sql())).collect()
     }
 }
 

@@ -164,8 +164,8 @@ impl Noted {
         }
         let mut found: Option<MayChange> = None;
         for executed in &*texts {
-            let Some((sql, ran)) = executed else { return Some(UNKNOWN) };
-            let Some(one) = by_text(ran, &SqlText::new(sql.as_bytes(), text.lex), user) else { continue };
+            let Some(ran) = executed else { return Some(UNKNOWN) };
+            let Some(one) = by_text(&ran.statement, &ran.sql(), user) else { continue };
             found = Some(match found {
                 None => MayChange { first_part: None, ..one },
                 Some(before) => MayChange { whose: before.whose.and(one.whose), ..UNKNOWN },

@@ -3,7 +3,7 @@
 //! Owns: of which sequences a connection has the last value that its session has taken, and what is refused otherwise.
 
 use delphinus_pool::Connection;
-use delphinus_sql::{Class, Effects, LexOptions, SqlText, Statement, TableName, Uses};
+use delphinus_sql::{Class, Effects, SqlText, Statement, TableName, Uses};
 use delphinus_state::{SessionState, Vars};
 
 use super::texts::TextExecuted;
@@ -57,14 +57,10 @@ pub(crate) fn check_last_values(
 }
 
 /// The same of texts that EXECUTE runs: which connection that will be is not known here.
-pub(crate) fn check_texts_run(
-    texts: &[TextExecuted],
-    lex: LexOptions,
-    state: &SessionState,
-) -> Result<(), ProxyError> {
-    let reading = texts.iter().flatten().filter(|(_, statement)| statement.uses.contains(Uses::LAST_VALUE));
-    for (sql, _) in reading {
-        refuse_unless(&SqlText::new(sql.as_bytes(), lex), &state.vars, |_| false)?;
+pub(crate) fn check_texts_run(texts: &[TextExecuted], state: &SessionState) -> Result<(), ProxyError> {
+    let reading = texts.iter().flatten().filter(|run| run.statement.uses.contains(Uses::LAST_VALUE));
+    for run in reading {
+        refuse_unless(&SqlText::new(run.text.as_bytes(), run.lex), &state.vars, |_| false)?;
     }
     Ok(())
 }
@@ -98,9 +94,10 @@ fn in_schema(sequence: &TableName, state: &SessionState) -> TableName {
 
 #[cfg(test)]
 mod tests {
-    use delphinus_sql::{Flavor, classify};
+    use delphinus_sql::{Flavor, LexOptions, classify};
 
     use super::*;
+    use crate::follow::TextRun;
 
     const LEX: LexOptions = LexOptions {
         flavor: Flavor::MariaDb,
@@ -153,8 +150,10 @@ mod tests {
 
     #[test]
     fn what_execute_runs_is_refused() {
-        let texts = |sql: &str| [Some((sql.to_owned(), classify(sql.as_bytes(), LEX)))];
-        let check = |sql: &str| check_texts_run(&texts(sql), LEX, &SessionState::default());
+        let texts = |sql: &str| {
+            [Some(TextRun { text: sql.to_owned(), lex: LEX, statement: classify(sql.as_bytes(), LEX) })]
+        };
+        let check = |sql: &str| check_texts_run(&texts(sql), &SessionState::default());
         assert!(check("SELECT LASTVAL(s)").is_err());
         assert!(check("SELECT NEXTVAL(s), LASTVAL(s)").is_ok());
     }

@@ -37,9 +37,9 @@ impl Noted {
     }
 
     /// What EXECUTE has run may have changed code, too.
-    fn note_code_executed(&mut self, texts: &[TextExecuted], lex: LexOptions) {
-        for (text, ran) in texts.iter().flatten() {
-            if let Some(other) = CodeChange::of(ran, text.as_bytes(), lex, true) {
+    fn note_code_executed(&mut self, texts: &[TextExecuted]) {
+        for ran in texts.iter().flatten() {
+            if let Some(other) = CodeChange::of(&ran.statement, ran.text.as_bytes(), ran.lex, true) {
                 self.code.get_or_insert_default().add(other);
             }
         }
@@ -70,7 +70,7 @@ impl Noted {
         let Ran { statement, text, response } = ran;
         let runs_others = statement.effects.contains(Effects::SQL_EXECUTES);
         let texts = if runs_others { self.texts_executed(statement, text, state) } else { Rc::default() };
-        self.note_code_executed(&texts, text.lex);
+        self.note_code_executed(&texts);
         self.settle_code(statement, response, stored_code);
         // What is in the text was asked before it ran, but for what has changed until then. Of most statements that do nothing to
         // their session, it is not kept.
@@ -96,14 +96,14 @@ async fn hidden(ran: Ran<'_>, texts: &[TextExecuted], state: &Wanted, stored_cod
     } else {
         catalog.hidden(statement, ran.text.sql, lex)
     };
-    let add = |hidden: &mut Hidden, text: Option<&str>| {
+    let add = |hidden: &mut Hidden, text: Option<(&str, LexOptions)>| {
         hidden.add(&match text {
-            Some(text) => catalog.hidden_in(text.as_bytes(), lex),
+            Some((text, lex)) => catalog.hidden_in(text.as_bytes(), lex),
             None => catalog.hidden(statement, &[], lex),
         })
     };
     for text in texts {
-        add(&mut hidden, text.as_ref().map(|(text, _)| &**text));
+        add(&mut hidden, text.as_ref().map(|ran| (&*ran.text, ran.lex)));
     }
     if hidden.executes {
         for name in state.sql.names() {

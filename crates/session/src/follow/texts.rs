@@ -15,8 +15,16 @@ use crate::state::Wanted;
 pub(crate) const RUNS_TEXTS: Effects =
     Effects::SQL_EXECUTES.union(Effects::SQL_PREPARES).union(Effects::BODY_EXECUTES);
 
-/// A text that EXECUTE runs, and what it is; `None` for one that is not known.
-pub(crate) type TextExecuted = Option<(String, Statement)>;
+/// A text that EXECUTE runs, how servers read it, and what it is.
+#[derive(Debug)]
+pub(crate) struct TextRun {
+    pub text: String,
+    pub lex: LexOptions,
+    pub statement: Statement,
+}
+
+/// The same; `None` for one that is not known.
+pub(crate) type TextExecuted = Option<TextRun>;
 
 /// The texts that a statement runs, or prepares to run.
 pub(crate) enum TextsRun {
@@ -41,7 +49,7 @@ impl Noted {
         }
         let texts = find_executed(statement, text, state).into_iter();
         let found: Rc<Vec<_>> =
-            Rc::new(texts.map(|executed| executed.map(|one| with_kind(one, text.lex))).collect());
+            Rc::new(texts.map(|executed| executed.map(|(text, lex)| TextRun::new(text, lex))).collect());
         self.executed = Some(found.clone());
         found
     }
@@ -82,12 +90,16 @@ fn only_makes_a_text(statement: &Statement) -> bool {
         && !statement.uses.intersects(Uses::SEQUENCES.union(Uses::VOLATILE))
 }
 
-fn find_executed(statement: &Statement, text: &SqlText<'_>, state: &Wanted) -> Vec<Option<String>> {
+fn find_executed(
+    statement: &Statement,
+    text: &SqlText<'_>,
+    state: &Wanted,
+) -> Vec<Option<(String, LexOptions)>> {
     if statement.class != Class::Execute {
         return vec![None];
     }
     if let Some(from) = immediate_from(text.sql, text.lex) {
-        return vec![text_of(&from, &state.want)];
+        return vec![text_of(&from, &state.want).map(|found| (found, text.lex))];
     }
     let names = &text.names().sql_prepared.run;
     if names.is_empty() {
@@ -95,13 +107,19 @@ fn find_executed(statement: &Statement, text: &SqlText<'_>, state: &Wanted) -> V
     }
     // Any other is not there, or a routine's, which pins.
     let own = names.iter().filter(|name| state.sql.find(name).is_some());
-    own.map(|name| state.sql.text(name).map(str::to_owned)).collect()
+    own.map(|name| state.sql.text(name).map(|(text, lex)| (text.to_owned(), lex))).collect()
 }
 
-/// A text, and what it is.
-pub(crate) fn with_kind(text: String, lex: LexOptions) -> (String, Statement) {
-    let statement = classify(text.as_bytes(), lex);
-    (text, statement)
+impl TextRun {
+    pub(crate) fn new(text: String, lex: LexOptions) -> Self {
+        let statement = classify(text.as_bytes(), lex);
+        Self { text, lex, statement }
+    }
+
+    /// To look for names in it.
+    pub(crate) fn sql(&self) -> SqlText<'_> {
+        SqlText::new(self.text.as_bytes(), self.lex)
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! What the operator's filters say about a statement. An ordinary one is only compared with the user's `Guard`.
 
-use std::borrow::Cow;
-
 use delphinus_route::{FilterAction, Filtered, Guard};
 use delphinus_sql::{
     Class, Effects, Risks, SqlText, Statement, classify, digest, immediate_from, sql_prepared,
@@ -98,7 +96,8 @@ impl Around<'_> {
         if let Some(Some(movable)) = self.state.sql.find(name) {
             return Some(movable.runs().0.risks);
         }
-        let inner: Cow<'_, str> = self.state.sql.text(name)?.into();
-        Some(classify(inner.as_bytes(), text.lex).risks)
+        let (inner, lex) = self.state.sql.text(name)?;
+        // One that a server prepares again, because a table has changed, may be read as the session reads now.
+        Some(classify(inner.as_bytes(), lex).risks | classify(inner.as_bytes(), text.lex).risks)
     }
 }

@@ -191,9 +191,13 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         match self.cursor.ahead.kind {
             TokenKind::Open => self.call(here),
             TokenKind::Dot => self.qualifier(here),
-            _ if here.is(TokenKind::Name) => self.member(here),
+            _ if here.is(TokenKind::Name) || self.is_quoted_member(here) => self.member(here),
             _ => {}
         }
+    }
+
+    fn is_quoted_member(&self, here: Token) -> bool {
+        here.is(TokenKind::Quoted) && self.cursor.before.is(TokenKind::Dot)
     }
 
     /// Schemas whose tables describe one server.
@@ -223,7 +227,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         self.refuse(Why::ServerState);
     }
 
-    /// `seq.nextval` and `seq.currval` are MariaDB's.
+    /// `seq.nextval` and `seq.currval` are MariaDB's, with and without quotes.
     #[inline(never)]
     fn member(&mut self, here: Token) {
         if self.cursor.options().flavor != Flavor::MariaDb {
@@ -251,6 +255,12 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         match found {
             Some(Call::Syntax | Call::Pure) if !is_quoted => {}
             Some(Call::Volatile) if !is_quoted => self.uses |= Uses::VOLATILE,
+            Some(Call::Default) if !is_quoted => {
+                self.uses |= Uses::VOLATILE;
+                if self.cursor.options().flavor == Flavor::MariaDb {
+                    self.changes_sequence();
+                }
+            }
             Some(Call::XPath) if !is_quoted => self.uses |= Uses::USER_VARS,
             Some(Call::Delay) => {
                 self.risks |= Risks::SLEEPS;
@@ -266,7 +276,13 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             // `COUNT (*)`: no routine is called so, and servers refuse to read it.
             Some(Call::Tight) if self.cursor.text(self.cursor.beyond().0) == b"*" => {}
             Some(
-                Call::Syntax | Call::Pure | Call::Tight | Call::Volatile | Call::TightVolatile | Call::XPath,
+                Call::Syntax
+                | Call::Pure
+                | Call::Tight
+                | Call::Volatile
+                | Call::TightVolatile
+                | Call::XPath
+                | Call::Default,
             ) => self.unknown_call(),
             Some(call) => self.special_call(here, call),
             None if self.is_column_list() => {}
@@ -326,6 +342,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             | Call::Delay
             | Call::TightVolatile
             | Call::XPath
+            | Call::Default
             | Call::Syntax => {}
         }
     }

@@ -23,6 +23,8 @@ pub(crate) enum Call {
     Delay,
     /// A volatile one that is tight.
     TightVolatile,
+    /// `DEFAULT`: the default of a column, which may be the time, and on MariaDB the next value of a sequence.
+    Default,
     /// Not a call: a word of the grammar, or a type.
     Syntax,
     /// `LAST_INSERT_ID`
@@ -53,6 +55,36 @@ pub(crate) enum Call {
     ServerState,
     /// `NEXTVAL`, `LASTVAL`, `SETVAL`
     Sequence,
+}
+
+impl Call {
+    /// True for one whose value is its session's or its server's own, or that changes a sequence.
+    pub(crate) fn is_of_place(self, flavor: Flavor) -> bool {
+        match self {
+            Self::Pure
+            | Self::Tight
+            | Self::Volatile
+            | Self::XPath
+            | Self::Delay
+            | Self::TightVolatile
+            | Self::Syntax => false,
+            Self::Default => flavor == Flavor::MariaDb,
+            Self::LastInsertId
+            | Self::FoundRows
+            | Self::RowCount
+            | Self::ConnectionId
+            | Self::ThreadId
+            | Self::GetLock
+            | Self::ReleaseLock
+            | Self::ReleaseAllLocks
+            | Self::LooksAtLock
+            | Self::ServiceGetLocks
+            | Self::ServiceReleaseLocks
+            | Self::Wait
+            | Self::ServerState
+            | Self::Sequence => true,
+        }
+    }
 }
 
 /// From which version and below which version a product has a function.
@@ -183,6 +215,7 @@ mod tests {
         assert_eq!(find(b"md5", mysql(80_036)), Some(Call::Pure));
         assert_eq!(find(b"md5", mysql(90_704)), None, "moved to a component");
         assert_eq!(find(b"nextval", maria(101_119)), Some(Call::Sequence));
+        assert_eq!(find(b"DEFAULT", mysql(90_704)), Some(Call::Default));
         assert_eq!(find(b"Count", mysql(80_036)), Some(Call::Tight));
         assert_eq!(find(b"NOW", mysql(80_036)), Some(Call::TightVolatile));
         assert_eq!(find(b"uuid_v7", maria(110_702)), Some(Call::Volatile));

@@ -150,6 +150,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         }
         self.refuse(Why::ChangesSession);
         self.effects |= Effects::SETS_SYSTEM_VARS;
+        self.rereading.note_charset();
         let value = self.rest_of(|token| token.is(TokenKind::Comma));
         self.emit(Event::Assignment { place, value });
         value.1 > value.0
@@ -165,6 +166,9 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         if scope != Scope::Session {
             self.effects |= Effects::SETS_GLOBAL_VARS;
             self.sets_global(text);
+        }
+        if scope == Scope::Session {
+            self.rereading.note_variable(text);
         }
         if session::is_tracking(text) && scope == Scope::Session {
             self.effects |= Effects::SETS_TRACKING;
@@ -221,6 +225,8 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             self.cursor.bump();
             let value = self.value(|token| token.keyword == Keyword::For);
             self.effects |= Effects::SETS_FOR_STATEMENT;
+            let text = self.bare(name);
+            self.rereading.note_variable(text);
             self.emit(Event::Assignment { place: Place::Statement(name), value });
             if !self.cursor.here.is(TokenKind::Comma) {
                 break;

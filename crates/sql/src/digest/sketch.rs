@@ -16,7 +16,11 @@ pub struct Sketch(pub u64);
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Makes a sketch, token by token. Clients that do not know the seed cannot make texts whose sketches meet.
-pub(crate) struct Sketcher(u64);
+pub(crate) struct Sketcher {
+    value: u64,
+    /// Where the digest leaves out the rest.
+    stopped: Option<Sketch>,
+}
 
 impl Sketcher {
     pub(crate) fn new(seed: u64, options: LexOptions) -> Self {
@@ -24,18 +28,18 @@ impl Sketcher {
         let reader = u64::from(options.server_version) << 2
             | u64::from(options.flavor == Flavor::MariaDb) << 1
             | u64::from(options.ansi_quotes == Quotes::Ansi);
-        let mut sketcher = Self(seed);
+        let mut sketcher = Self { value: seed, stopped: None };
         sketcher.mix(reader);
         sketcher
     }
 
     pub(crate) fn finish(self) -> Sketch {
-        Sketch(self.0)
+        self.stopped.unwrap_or(Sketch(self.value))
     }
 
     #[inline]
     fn mix(&mut self, value: u64) {
-        self.0 = fold(self.0 ^ value, FACTOR);
+        self.value = fold(self.value ^ value, FACTOR);
     }
 
     /// A text of more than eight bytes.
@@ -98,11 +102,17 @@ impl Watch for &mut Sketcher {
                 let text = cursor.text(here);
                 let meta = kind | (text.len() as u64) << 16;
                 if text.len() <= 8 {
-                    self.0 = fold(self.0 ^ short(text), FACTOR ^ meta << 20);
+                    self.value = fold(self.value ^ short(text), FACTOR ^ meta << 20);
                 } else {
                     self.long(text, meta);
                 }
             }
         }
+    }
+
+    fn stops(&mut self) {
+        // No token has this.
+        self.mix(u64::MAX);
+        self.stopped = Some(Sketch(self.value));
     }
 }

@@ -40,6 +40,24 @@ fn literals_become_question_marks() {
     );
 }
 
+/// Behind such a statement, what is a literal to the server may look like a name here.
+#[test]
+fn what_may_be_read_in_another_way_is_left_out() {
+    check(
+        &[
+            r"SET sql_mode='NO_BACKSLASH_ESCAPES'; SELECT '\'; CREATE USER u IDENTIFIED BY 'secret'; -- '",
+            "SET NAMES utf8mb4;; INSERT INTO t VALUES ('é')",
+            "SET NAMES utf8mb4; INSERT INTO t VALUES ('e'); SELECT 1",
+            r#"SELECT "a\n"; SET sql_mode = ''; COMMIT"#,
+        ],
+        &expect![[r"
+            SET sql_mode = ?; ?
+            SET NAMES utf8mb4; ?
+            SET NAMES utf8mb4; INSERT INTO t VALUES (?); SELECT ?
+            SELECT ?; SET sql_mode = ?; COMMIT"]],
+    );
+}
+
 #[test]
 fn lists_of_literals_are_shortened() {
     check(

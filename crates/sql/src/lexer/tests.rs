@@ -120,6 +120,11 @@ fn multi_byte_characters_hide_their_second_byte() {
         &expect![[r"Text[\'\x810\x810\x81\\\'] Word[a]"]],
     );
     check(b"`\x81\x60` a", with(TextCharset::Gbk), &expect![[r"Quoted[`\x81``] Word[a]"]]);
+    // A backslash takes the first byte of a character only: the second one is a backslash again.
+    for charset in [TextCharset::Gbk, TextCharset::Sjis, TextCharset::Big5, TextCharset::Gb18030] {
+        check(b"'\\\xe0\x5c', a -- '", with(charset), &expect![[r"Text[\'\\\xe0\\\', a -- \']"]]);
+        check(b"'\\\xe0\x5c' a", with(charset), &expect![[r"Error[\'\\\xe0\\\' a]"]]);
+    }
     // Not a character: the quote counts.
     check(b"'\x81' a", with(TextCharset::Gbk), &expect![[r"Text[\'\x81\'] Word[a]"]]);
     check(b"'\x81\x27 a'", with(TextCharset::Gbk), &expect![[r"Text[\'\x81\'] Word[a] Error[\']"]]);

@@ -43,7 +43,8 @@ impl Lexer<'_> {
             if byte >= 0x80 {
                 at += self.options.charset.char_len(&self.sql[at..]);
             } else if byte == b'\\' && self.options.backslash == Backslash::Escapes {
-                at += 1 + self.options.charset.char_len(self.sql.get(at + 1..)?);
+                // Servers skip one byte, whatever character begins with it.
+                at += 2;
             } else if byte != mark {
                 at += 1;
             } else if self.byte(at + 1) == mark {

@@ -106,6 +106,9 @@ impl<'a> Reader<'a> {
                 self.open = vec![Level::default()];
                 self.has_no_place = true;
             }
+            // `FROM { OJ a LEFT JOIN b ON .. }`; servers take any name for `OJ`.
+            TokenKind::Operator if level.expects && self.cursor.text(here) == b"{" => {}
+            _ if level.expects && here.is_name() && self.follows(b"{") => {}
             TokenKind::Comma if level.is_list => self.set(Level { expects: true, ..level }),
             TokenKind::Word if self.keyword(&mut level) => self.set(level),
             // `FROM .t` is `FROM t`.
@@ -140,6 +143,12 @@ impl<'a> Reader<'a> {
         };
         let before = self.cursor.before.keyword;
         match self.cursor.keyword() {
+            // `USE INDEX FOR JOIN (..)`, and so of two others.
+            Keyword::Join | Keyword::Group | Keyword::None
+                if before == Keyword::For && is(&["join", "group", "order"]) =>
+            {
+                return false;
+            }
             Keyword::From => (level.expects, level.is_list) = (!level.is_call, !level.is_call),
             Keyword::Into => (level.expects, level.is_list) = (true, false),
             Keyword::Update if before != Keyword::For && !self.follows(b"on") && !self.follows(b"key") => {
@@ -159,8 +168,13 @@ impl<'a> Reader<'a> {
             | Keyword::Values
             | Keyword::Select
             | Keyword::Group
-            | Keyword::Union
-            | Keyword::For => (level.expects, level.is_list) = (false, false),
+            | Keyword::Union => (level.expects, level.is_list) = (false, false),
+            // Not `FOR SYSTEM_TIME ..`, `USE INDEX FOR ..`: behind those the list goes on.
+            Keyword::For
+                if level.expects || matches!(self.cursor.ahead.keyword, Keyword::Update | Keyword::Share) =>
+            {
+                (level.expects, level.is_list) = (false, false);
+            }
             // Words between the keyword and the name.
             Keyword::If
             | Keyword::Not
@@ -232,6 +246,14 @@ mod tests {
             ("UPDATE LOW_PRIORITY t, u SET t.a = 1, u.b = 2 WHERE t.c = 3", "t u"),
             ("DELETE QUICK FROM t WHERE a = 1", "t"),
             ("SELECT a FROM t FOR UPDATE", "t"),
+            ("SELECT a FROM t, u FOR SHARE OF t, u", "t u"),
+            ("SELECT 1 FROM { OJ s.t LEFT JOIN u ON 1 }, v", "s.t u v"),
+            ("SELECT 1 FROM t JOIN {oj (u JOIN `v` ON 1)}, {`oj` w}", "t u v w"),
+            ("SELECT 1 FROM t USE INDEX FOR JOIN (PRIMARY), s.u", "t s.u"),
+            ("SELECT 1 FROM t FORCE INDEX FOR ORDER BY (a, b), u IGNORE KEY FOR GROUP BY (c), v", "t u v"),
+            ("SELECT 1 FROM t FOR SYSTEM_TIME AS OF NOW(), s.u ORDER BY a, b", "t s.u"),
+            ("SELECT 1 FROM t FOR SYSTEM_TIME BETWEEN '1' AND '2' JOIN u ON 1, v FOR UPDATE", "t u v"),
+            ("DESCRIBE FOR CONNECTION 5", ""),
             ("CREATE TABLE IF NOT EXISTS s.t (a INT, b INT)", "s.t"),
             ("DROP TABLE t, u", "t u"),
             ("SELECT 1 FROM .t, .`u` JOIN . v ON .5", "t u v"),

@@ -5,12 +5,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Hidden;
 use super::change::FOREIGN;
-use crate::LexOptions;
+use crate::classify::functions;
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::names::{may_be_call, name_text, user_variable_name};
+use crate::{Flavor, LexOptions};
 
 /// The number among calls that stands for any that is not built in.
 pub(super) const NOT_BUILT_IN: u64 = 1;
+
+/// The number that stands for a call of what is built in and whose value is its session's or its server's own, or that changes a sequence.
+pub(super) const OF_PLACE: u64 = 2;
 
 /// Statements whose effect is not in the text that has them, or that hold what no server reports (`FLUSH TABLES WITH READ LOCK`, `LOCK
 /// INSTANCE FOR BACKUP`). `LOCK TABLES`, `HANDLER` and `USE` are not allowed in routines.
@@ -63,6 +67,8 @@ impl Body {
                     body.calls.extend(last.map(|(name, _)| name));
                     let is_foreign = |(_, name): &(u64, Token)| may_be_call(*name, text, options);
                     body.calls.extend(last.filter(is_foreign).map(|_| NOT_BUILT_IN));
+                    let is_own = |(_, name): &(u64, Token)| is_of_place(bare(*name, text), options);
+                    body.calls.extend(last.filter(is_own).map(|_| OF_PLACE));
                 }
                 _ if token.is_name() => {
                     let word = &text[token.start..token.end];
@@ -71,6 +77,9 @@ impl Body {
                     body.own.kills |= is_kill && is_statement(before, token.start < sure);
                     note_word(&mut body.own, word, before);
                     note_scope(&mut body.own, word, if before == b"@@" { earlier } else { before });
+                    if options.flavor == Flavor::MariaDb && is_of_sequence(bare(token, text), before) {
+                        body.calls.insert(OF_PLACE);
+                    }
                 }
                 _ => {}
             }
@@ -163,6 +172,26 @@ impl Body {
             calls: BTreeSet::new(),
         }
     }
+}
+
+/// The name without its quotes.
+fn bare(name: Token, text: &[u8]) -> &[u8] {
+    match (name.kind, &text[name.start..name.end]) {
+        (TokenKind::Quoted, [_, inner @ .., _]) => inner,
+        (_, whole) => whole,
+    }
+}
+
+fn is_of_place(called: &[u8], options: LexOptions) -> bool {
+    functions::find(called, options).is_some_and(|call| call.is_of_place(options.flavor))
+}
+
+/// `seq.nextval`, `seq.currval`, `NEXT VALUE FOR seq`, `PREVIOUS VALUE FOR seq`: calls without parentheses, until the server has made
+/// them such with.
+fn is_of_sequence(word: &[u8], before: &[u8]) -> bool {
+    let is_one_of = |text: &[u8], words: [&[u8]; 2]| words.iter().any(|one| text.eq_ignore_ascii_case(one));
+    before == b"." && is_one_of(word, [b"nextval", b"currval"])
+        || word.eq_ignore_ascii_case(b"value") && is_one_of(before, [b"next", b"previous"])
 }
 
 /// What stands before a statement in a body.

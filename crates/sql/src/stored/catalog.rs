@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::body::{NOT_BUILT_IN, number, word};
+use super::body::{NOT_BUILT_IN, OF_PLACE, number, word};
 use super::change::FOREIGN;
 use super::changes::Changes;
 use super::node::{Node, RunBy};
@@ -12,7 +12,7 @@ use super::walk::Walk;
 use super::{Body, Hidden, Runs};
 use crate::keyword::Keyword;
 use crate::lexer::{Lexer, TokenKind};
-use crate::{Access, Class, Effects, LexOptions, Statement, Why, classify};
+use crate::{Access, Class, Effects, LexOptions, Statement, Uses, Why, classify};
 
 /// What a piece of code takes beside its name and what it does.
 const EACH: usize = 128;
@@ -43,7 +43,7 @@ pub struct Catalog {
 pub(super) struct Known {
     /// By the names of routines.
     routines: HashMap<u64, Hidden>,
-    /// By the names of views that run routines.
+    /// By the names of views that run routines, or are not the same everywhere.
     views: HashMap<u64, Hidden>,
     /// By the names of tables, and of views of them, that have such triggers.
     triggers: HashMap<u64, Hidden>,
@@ -111,7 +111,7 @@ impl Catalog {
         SYSTEM.iter().any(|name| self.known.routines.contains_key(&number(name)))
     }
 
-    /// True if reading may run a routine.
+    /// True if reading may run a routine, or a view that is not the same everywhere.
     pub fn has_views(&self) -> bool {
         !self.known.views.is_empty()
     }
@@ -127,8 +127,8 @@ impl Catalog {
     }
 
     /// Takes in what `statement` does by code in the database: [`Effects::HIDDEN`] where that leaves something behind,
-    /// [`Effects::CALLS_ROUTINE`] where a view that it names runs a routine, which is never done on a replica. True if that code may
-    /// have a KILL.
+    /// [`Effects::CALLS_ROUTINE`] where a view that it names runs a routine, which is never done on a replica, or something built in
+    /// whose value is the session's: of these the last id follows it. True if that code may have a KILL.
     pub fn uncover(&self, statement: &mut Statement, sql: &[u8], options: LexOptions) -> bool {
         let runs = Runs::of(statement);
         let is_view = |word: &str| self.known.views.contains_key(&number(word));
@@ -137,6 +137,7 @@ impl Catalog {
                 || self.through_changes(runs, sql, options).is_some_and(|walk| walk.calls));
         if has_view {
             statement.effects |= Effects::CALLS_ROUTINE;
+            statement.uses |= Uses::LAST_INSERT_ID;
             if statement.access == Access::Read {
                 (statement.access, statement.why) = (Access::Write, Why::UnknownFunction);
             }
@@ -294,7 +295,7 @@ struct Piece {
     /// In lower case.
     name: Box<str>,
     body: Body,
-    /// It runs a routine.
+    /// It runs a routine, or what has a value of its own in each session, or that changes a sequence.
     calls: bool,
     is_view: bool,
 }
@@ -346,7 +347,9 @@ impl CatalogBuilder {
     pub fn build(mut self) -> Catalog {
         let is_unreadable = self.is_unreadable;
         for piece in &mut self.pieces {
-            piece.calls |= is_unreadable && piece.is_view && piece.body.calls.contains(&NOT_BUILT_IN);
+            let calls = &piece.body.calls;
+            let is_special = calls.contains(&OF_PLACE) || is_unreadable && calls.contains(&NOT_BUILT_IN);
+            piece.calls |= piece.is_view && is_special;
         }
         self.pass_on();
         let (mut known, mut taken) = (Known { is_unreadable, ..Known::default() }, 0);

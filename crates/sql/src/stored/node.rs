@@ -1,7 +1,7 @@
 //! Which code a piece of code may run, by the words in it.
 
 use super::Body;
-use super::body::NOT_BUILT_IN;
+use super::body::{NOT_BUILT_IN, OF_PLACE};
 
 /// What a piece of code is run by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,6 +46,11 @@ impl Node {
     /// True for a view that calls what is not built in.
     pub(super) fn calls_foreign(&self) -> bool {
         self.calls.binary_search(&NOT_BUILT_IN).is_ok()
+    }
+
+    /// True for a view whose rows are its session's or its server's own, or that changes a sequence when it is read.
+    pub(super) fn is_of_place(&self) -> bool {
+        self.calls.binary_search(&OF_PLACE).is_ok()
     }
 
     /// True if both are code of one kind.

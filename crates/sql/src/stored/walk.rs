@@ -17,7 +17,7 @@ pub(super) struct Walk<'a> {
     ahead: Vec<(u64, RunBy)>,
     words: usize,
     pub(super) hidden: Hidden,
-    /// It runs a routine.
+    /// It runs a routine, or reads a view that is not the same everywhere.
     pub(super) calls: bool,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Walk<'a> {
             return;
         }
         // It is among those that nobody may read.
-        self.calls |= self.catalog.is_unreadable() && node.calls_foreign();
+        self.calls |= self.catalog.is_unreadable() && node.calls_foreign() || node.is_of_place();
         for word in &node.words {
             for run_by in node.runs() {
                 self.add(*word, *run_by);

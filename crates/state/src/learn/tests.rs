@@ -82,6 +82,26 @@ fn a_number_names_the_collation_that_hides() {
     }
 }
 
+/// What a server may have read in another way may have left anything.
+#[test]
+fn several_statements_of_which_the_last_are_read_in_another_way_pin() {
+    for (sql, is_pinned) in [
+        (r"SET sql_mode = 'NO_BACKSLASH_ESCAPES'; SELECT '\'; SELECT GET_LOCK(0x70, 0); -- '", true),
+        ("SET NAMES utf8mb4; SELECT 'é'", true),
+        ("SET NAMES utf8mb4; SET sql_mode = 'ANSI_QUOTES'; SELECT 'a'", false),
+        (r#"SET time_zone = 'UTC'; SELECT "é\\""#, false),
+    ] {
+        let mut session = Session::default();
+        session.ok(sql);
+        assert_eq!(session.pins(), if is_pinned { &["unknown_state"][..] } else { &[] }, "{sql}");
+    }
+    let mut session = Session::default();
+    session.run("SET NAMES gbk; SELECT 'é'", &failed(1064));
+    assert!(!session.pins.has(PinReason::UnknownState), "nothing of it ran");
+    session.run("SET NAMES gbk; SELECT 'é'", &failed_later(1054));
+    assert!(session.pins.has(PinReason::UnknownState));
+}
+
 /// An error behind what an earlier statement of the text said.
 fn failed_later(code: u16) -> Response {
     Response { error: Some(code), affected_rows: None, ..done(10, vec![]) }

@@ -38,6 +38,11 @@ impl Session {
         self.statements.hold(&self.state)
     }
 
+    /// What this one runs.
+    fn text(&self, name: &str) -> Option<&str> {
+        self.statements.text(name).map(|(text, _)| text)
+    }
+
     /// What prepares `s` again.
     fn prepare(&self) -> Option<&str> {
         Some(self.statements.find("s")??.prepare())
@@ -175,14 +180,35 @@ fn the_text_of_one_that_stays_is_known() {
         ("DEALLOCATE PREPARE s", None),
     ] {
         session.run(sql, None);
-        assert_eq!(session.statements.text("s"), text, "{sql}");
+        assert_eq!(session.text("s"), text, "{sql}");
     }
-    assert_eq!(session.statements.text("r"), Some("CALL q()"));
+    assert_eq!(session.text("r"), Some("CALL q()"));
     session.statements.clear();
-    assert_eq!(session.statements.text("r"), None);
+    assert_eq!(session.text("r"), None);
     session.run_on(Flavor::MySql, "PREPARE s FROM 'SELECT ?'", None);
-    assert_eq!((session.prepare(), session.statements.text("s")), (None, Some("SELECT ?")));
+    assert_eq!((session.prepare(), session.text("s")), (None, Some("SELECT ?")));
     let long = format!("PREPARE s FROM 'CALL p({})'", "1".repeat(MAX_TEXT));
     session.run(&long, None);
-    assert_eq!(session.statements.text("s"), None);
+    assert_eq!(session.text("s"), None);
+}
+
+/// Servers keep the mode with it.
+#[test]
+fn a_text_is_read_as_it_was_when_it_was_prepared() {
+    let lex = LexOptions { backslash: delphinus_sql::Backslash::Literal, ..LexOptions::default() };
+    let mut session = Session::default();
+    for sql in [r#"PREPARE s FROM "SELECT '\', SLEEP(0) -- '""#, "PREPARE r FROM 'SELECT 1'"] {
+        let text = SqlText::new(sql.as_bytes(), lex);
+        let statement = classify(text.sql, text.lex);
+        let executed = Executed {
+            statement: &statement,
+            text: &text,
+            response: &Response::default(),
+            hidden: &Hidden::default(),
+            now: Instant::now(),
+        };
+        session.statements.learn(&session.state, &executed, 3);
+    }
+    assert_eq!(session.statements.text("s"), Some((r"SELECT '\', SLEEP(0) -- '", lex)));
+    assert_eq!(session.statements.text("r"), Some(("SELECT 1", lex)));
 }

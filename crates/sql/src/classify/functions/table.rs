@@ -58,6 +58,7 @@ pub(super) static GROUPS: &[Group] = &[
     group(Call::Pure, ALWAYS, ALWAYS, PURE),
     group(Call::XPath, ALWAYS, ALWAYS, "extractvalue updatexml"),
     group(Call::Volatile, ALWAYS, ALWAYS, VOLATILE),
+    group(Call::Default, ALWAYS, ALWAYS, "default"),
     group(Call::Delay, ALWAYS, ALWAYS, "benchmark sleep"),
     group(Call::Pure, ALWAYS, ALWAYS, SPATIAL),
     group(Call::Pure, below(90_600), ALWAYS, "md5 sha sha1"),
@@ -115,9 +116,8 @@ const PURE: &str = "\
     uncompress uncompressed_length unhex upper user value values version week weekday weekofyear \
     weight_string year yearweek";
 
-/// The value of a column's default may be the time.
 const VOLATILE: &str = "\
-    current_date current_time current_timestamp default localtime localtimestamp rand \
+    current_date current_time current_timestamp localtime localtimestamp rand \
     unix_timestamp utc_date utc_time utc_timestamp uuid uuid_short";
 
 const SPATIAL: &str = "\

@@ -106,6 +106,49 @@ fn views_that_call_are_calls() {
     assert_eq!((statement.class, statement.effects), (Class::Select, Effects::CALLS_ROUTINE));
 }
 
+/// As servers keep their texts, and as `CREATE VIEW` has them.
+#[test]
+fn views_of_what_is_not_the_same_everywhere_are_read_where_calls_run() {
+    let maria = LexOptions { flavor: Flavor::MariaDb, server_version: 101_119, ..LEX };
+    for (text, options, is_read) in [
+        ("select last_insert_id() AS `i`", LEX, false),
+        ("select found_rows() AS `i`", LEX, false),
+        ("select is_used_lock('a') AS `i`", LEX, false),
+        ("select connection_id() AS `i`", LEX, false),
+        ("select source_pos_wait('a',1) AS `i`", LEX, false),
+        ("select default(`t`.`a`) AS `a` from `t`", LEX, true),
+        ("select nextval(`app`.`s`) AS `n`", maria, false),
+        ("select default(`t`.`a`) AS `a` from `t`", maria, false),
+        ("SELECT NEXT VALUE FOR s", maria, false),
+        ("SELECT PREVIOUS VALUE FOR s", maria, false),
+        ("SELECT s.nextval", maria, false),
+        ("SELECT `s`.`CURRVAL`", maria, false),
+        ("select `t`.`value` AS `next` from `t`", maria, true),
+        ("select count(0) AS `a`,now() AS `b`,rand() AS `c` from `t`", maria, true),
+    ] {
+        let mut builder = CatalogBuilder::default();
+        builder.add(Stored::View("own".to_owned()), Body::read(text.as_bytes(), options));
+        let over = b"select `own`.`i` AS `i` from `own`";
+        builder.add(Stored::View("over".to_owned()), Body::read(over, options));
+        let known = builder.build();
+        assert_eq!(known.has_views(), !is_read, "{text}");
+        // The same before anybody has read it.
+        let made = format!("CREATE VIEW own AS {text}");
+        let change = CodeChange::of(&classify(made.as_bytes(), options), made.as_bytes(), options, true);
+        let mut changes = Changes::default();
+        changes.add(&change.unwrap(), 1);
+        let changed = Catalog::default().with(changes);
+        let reads =
+            [(&known, "SELECT * FROM own"), (&known, "SELECT * FROM over"), (&changed, "SELECT * FROM own")];
+        for (catalog, sql) in reads {
+            let mut statement = classify(sql.as_bytes(), options);
+            let _ = catalog.uncover(&mut statement, sql.as_bytes(), options);
+            assert_eq!(statement.access == Access::Read, is_read, "{text}: {sql}");
+            assert_eq!(statement.uses.contains(Uses::LAST_INSERT_ID), !is_read, "{text}: {sql}");
+        }
+    }
+}
+
 #[test]
 fn a_text_that_is_gone_may_have_been_any() {
     let call = classify(b"CALL harmless()", LEX);
