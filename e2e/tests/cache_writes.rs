@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use delphinus_e2e::cache_writes::{self, Layers};
-use delphinus_e2e::{ConfigFile, Stage, on_both_flavors, until};
+use delphinus_e2e::{Address, Client, ConfigFile, Login, Stage, on_both_flavors, until};
 use delphinus_sandbox::Flavor;
 
 const LASTS: Duration = Duration::from_secs(20);
@@ -16,6 +16,7 @@ fn no_answer_lacks_a_write(flavor: Flavor) {
     if flavor == Flavor::MariaDb {
         a_write_after_a_conflict_ends_answers(&stage);
     }
+    the_default_mode_says_how_texts_are_read(&stage);
     let report = cache_writes::run_on(&stage, LASTS, Layers::One).unwrap();
     eprintln!("{flavor}: {report}");
     assert_eq!(report.stale, 0, "{report}: {:#?}", report.told);
@@ -95,6 +96,68 @@ fn a_write_after_a_conflict_ends_answers(stage: &Stage) {
     .unwrap();
     one.query(add).unwrap();
     assert_eq!(reader.value(ask).unwrap(), "2");
+}
+
+/// What a double quote and a backslash are in a session that has set no `sql_mode` is what the servers' own says: as the proxy finds it
+/// at its start, and as somebody changes it past the proxy.
+fn the_default_mode_says_how_texts_are_read(stage: &Stage) {
+    let servers = &stage.cluster.servers;
+    let before = servers[0].query("SELECT @@global.sql_mode").unwrap();
+    let set = |mode: &str| {
+        for server in servers {
+            server.query(&format!("SET GLOBAL sql_mode = '{}'", mode.trim())).unwrap();
+        }
+    };
+    let monitor = &stage.cluster.monitor_user;
+    servers[0].query(&format!("GRANT SELECT ON app.* TO {monitor}@'%'")).unwrap();
+    servers[0].query("SET GLOBAL log_bin_trust_function_creators = 1").unwrap();
+    set("ANSI_QUOTES");
+    let config = ConfigFile::with_sections("[cache]\ninvalidation = \"own_writes\"\n");
+    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+    let [mut client, mut reader] = [(); 2].map(|()| several(&address));
+    for sql in [
+        "CREATE TABLE moded (id INT PRIMARY KEY, v INT NOT NULL) ENGINE=InnoDB",
+        "CREATE TABLE unmoded (id INT PRIMARY KEY) ENGINE=InnoDB",
+        "CREATE VIEW moded_stamp AS SELECT UUID() AS u",
+        "INSERT INTO moded VALUES (1, 0)",
+        "CREATE FUNCTION counts_up() RETURNS INT BEGIN UPDATE moded SET v = v + 1 WHERE id = 1; RETURN 1; END",
+    ] {
+        client.query(sql).unwrap_or_else(|error| panic!("{sql}: {error:#}"));
+    }
+    stage
+        .wait_for_replicas(
+            "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_NAME = 'counts_up'",
+        )
+        .unwrap();
+    assert_eq!(client.value("SELECT \"counts_up\"()").unwrap(), "1", "on the primary");
+    assert_eq!(client.value("/*+ delphinus(primary) */ SELECT v FROM moded").unwrap(), "1");
+    let ask = "/*+ delphinus(primary, cache_ttl=3600000) */ SELECT COUNT(*), (SELECT u FROM moded_stamp) AS u FROM moded";
+    until(LASTS, "the answer is kept, and the tables are known", || {
+        let kept = reader.rows(ask)?;
+        client.query("DELETE FROM unmoded")?;
+        Ok(reader.rows(ask)? == kept)
+    })
+    .unwrap();
+    client.query("DELETE FROM \"moded\"").unwrap();
+    assert_eq!(reader.value(ask).unwrap(), "0");
+
+    set("NO_BACKSLASH_ESCAPES");
+    client.query("INSERT INTO moded VALUES (2, 0)").unwrap();
+    until(LASTS, "a new session is read by the new mode: the write goes to the primary", || {
+        Ok(several(&address).query_all("SELECT 'a\\'; DELETE FROM moded -- '").is_ok())
+    })
+    .unwrap();
+    assert_eq!(servers[0].query("SELECT COUNT(*) FROM app.moded").unwrap().trim(), "0");
+    // A session that runs keeps what it began with.
+    assert_eq!(client.value("SELECT \"v\" + 1 FROM (SELECT 6 AS v) AS t").unwrap(), "7");
+    set(&before);
+}
+
+/// A session that may send several statements in one text.
+fn several(address: &Address) -> Client {
+    let mut login = Login::new(address);
+    login.allows_multi_statements = true;
+    Client::connect(&login).unwrap()
 }
 
 /// The same with half of all writes past the proxy.

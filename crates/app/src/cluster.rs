@@ -30,7 +30,7 @@ use crate::memory::Kept;
 use crate::places::{Places, Seating};
 use crate::policy::{PolicyFollower, PolicyPublisher};
 use crate::relays::Relays;
-use crate::{limits, routing, settings, stream, switching};
+use crate::{limits, routing, settings, sql_modes, stream, switching};
 
 /// A cluster that is about to run.
 pub(crate) struct RunningCluster {
@@ -222,6 +222,7 @@ impl RunningCluster {
         rt::spawn_local(users.rights().clone().age(hot.rights_max_age.subscribe()));
         let following = rt::spawn_local(follow(registry.clone(), id, reader.clone()));
         rt::spawn_local(limits::follow(reader.clone(), backends.clone()));
+        rt::spawn_local(sql_modes::follow(reader.clone(), users.clone()));
         let places = backends.into_iter().map(|(place, _)| place).collect();
         StartedCluster { id, name, users, reader, places, monitoring, following }
     }

@@ -36,6 +36,7 @@ mod remote_relays;
 mod routing;
 mod sampling;
 mod settings;
+mod sql_modes;
 mod stream;
 mod sweeping;
 mod switching;

@@ -1,10 +1,16 @@
-//! What sessions began with, of that which SET GLOBAL has changed since. Owns what is remembered of that, in one cluster; nothing is
-//! kept before the first SET GLOBAL. Which variables this is done for, and what a session does with them, is `session`'s.
+//! What sessions began with, of that which SET GLOBAL has changed since. Owns what is remembered of that, in one cluster; but for the
+//! `sql_mode`, which says how texts are read, nothing is kept before the first SET GLOBAL. Which variables this is done for, and what a
+//! session does with them, is `session`'s.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use delphinus_net::rt;
 use delphinus_pool::Epoch;
+
+/// The variable that says how texts are read.
+pub const SQL_MODE: &str = "sql_mode";
 
 /// Of each variable so many former values are remembered, and none that is longer.
 const MOST_VALUES: usize = 8;
@@ -15,6 +21,8 @@ const LONGEST: usize = 2 << 10;
 pub struct Defaults {
     /// The epoch of the last change.
     latest: AtomicU64,
+    /// Sessions of epochs before this one have to look what they are to want: all of them, where servers differ.
+    looks_before: AtomicU64,
     changed: ArcSwap<Vec<Variable>>,
 }
 
@@ -25,13 +33,17 @@ struct Variable {
     before: Vec<(Epoch, Box<[u8]>)>,
     /// And since.
     now: Box<[u8]>,
+    /// When a SET GLOBAL has passed that has set it.
+    set: Option<Instant>,
+    /// Servers differ in it: all sessions have to say which value they want.
+    differs: bool,
 }
 
 impl Defaults {
-    /// True if sessions of this epoch may have begun with other values.
+    /// True if sessions of this epoch may have begun with other values than some servers give.
     #[inline]
     pub fn is_before(&self, epoch: Epoch) -> bool {
-        epoch < self.latest()
+        epoch.0 < self.looks_before.load(Ordering::Acquire)
     }
 
     /// The epoch of the last change.
@@ -50,16 +62,84 @@ impl Defaults {
             changed
         });
         self.latest.fetch_max(epoch.0, Ordering::AcqRel);
+        self.looks_before.fetch_max(epoch.0, Ordering::AcqRel);
     }
 
-    /// What a session of this epoch began with, where later ones begin with something else.
+    /// It was found out with which value sessions begin: how that was before, if it was otherwise, makes no difference to them.
+    pub fn found(&self, name: &str, now: &[u8]) {
+        self.changed.rcu(|changed| {
+            let mut changed = Vec::clone(changed);
+            match changed.iter_mut().find(|variable| *variable.name == *name) {
+                Some(known) => known.now = now.into(),
+                None => changed.push(Variable::new(name, now)),
+            }
+            changed
+        });
+    }
+
+    /// Whether servers differ in a variable that is known: sessions say then which value they want, on whichever server.
+    pub fn differs(&self, name: &str, differs: bool) {
+        let is_so = |variable: &Variable| *variable.name == *name && variable.differs == differs;
+        if self.changed.load().iter().any(is_so) {
+            return;
+        }
+        self.changed.rcu(|changed| {
+            let mut changed = Vec::clone(changed);
+            let known = changed.iter_mut().find(|variable| *variable.name == *name);
+            if let Some(known) = known {
+                known.differs = differs;
+            }
+            changed
+        });
+        let latest = || self.latest.load(Ordering::Acquire);
+        let before =
+            if self.changed.load().iter().any(|variable| variable.differs) { u64::MAX } else { latest() };
+        self.looks_before.store(before, Ordering::Release);
+        // One that has been learnt meanwhile counts.
+        self.looks_before.fetch_max(latest(), Ordering::AcqRel);
+    }
+
+    /// With which value sessions begin now, if that is known.
+    pub fn now(&self, name: &str) -> Option<Box<[u8]>> {
+        let changed = self.changed.load();
+        changed.iter().find(|variable| *variable.name == *name).map(|variable| variable.now.clone())
+    }
+
+    /// A SET GLOBAL of this variable has passed, and what it has changed was learnt.
+    pub fn has_passed(&self, name: &str) {
+        let now = rt::now();
+        self.changed.rcu(|changed| {
+            let mut changed = Vec::clone(changed);
+            let known = changed.iter_mut().find(|variable| *variable.name == *name);
+            if let Some(known) = known {
+                known.set = Some(now);
+            }
+            changed
+        });
+    }
+
+    /// How long ago a SET GLOBAL of this variable has passed, if one has.
+    pub fn since_set(&self, name: &str) -> Option<Duration> {
+        let changed = self.changed.load();
+        let set = changed.iter().find(|variable| *variable.name == *name)?.set?;
+        Some(rt::now().saturating_duration_since(set))
+    }
+
+    /// What a session of this epoch began with, where later ones begin with something else, or servers differ.
     pub fn of(&self, epoch: Epoch) -> Vec<(Box<str>, Box<[u8]>)> {
         let changed = self.changed.load();
         let values = changed.iter().filter_map(|variable| {
-            let (_, value) = variable.before.iter().find(|(until, _)| epoch < *until)?;
+            let before = variable.before.iter().find(|(until, _)| epoch < *until).map(|(_, value)| value);
+            let value = before.or(variable.differs.then_some(&variable.now))?;
             Some((variable.name.clone(), value.clone()))
         });
         values.collect()
+    }
+}
+
+impl Variable {
+    fn new(name: &str, now: &[u8]) -> Self {
+        Self { name: name.into(), before: Vec::new(), now: now.into(), set: None, differs: false }
     }
 }
 
@@ -67,7 +147,8 @@ fn take_in(changed: &mut Vec<Variable>, name: &str, epoch: Epoch, (own, now): (O
     let known = changed.iter_mut().find(|variable| *variable.name == *name);
     let Some(known) = known else {
         if let Some(own) = own.filter(|own| *own != now) {
-            changed.push(Variable { name: name.into(), before: vec![(epoch, own.into())], now: now.into() });
+            let before = vec![(epoch, own.into())];
+            changed.push(Variable { before, ..Variable::new(name, now) });
         }
         return;
     };
@@ -111,5 +192,27 @@ mod tests {
         assert_eq!(of(4).unwrap(), "a", "of the oldest");
         assert_eq!((of(997).unwrap(), of(998).unwrap()), ("997".to_owned(), "998".to_owned()));
         assert_eq!(defaults.changed.load()[0].before.len(), MOST_VALUES);
+    }
+
+    #[test]
+    fn where_servers_differ_all_sessions_say_what_they_want() {
+        let defaults = Defaults::default();
+        let of = |epoch| {
+            defaults.of(Epoch(epoch)).pop().map(|(_, value)| String::from_utf8_lossy(&value).into_owned())
+        };
+        assert_eq!(defaults.now(SQL_MODE), None);
+        defaults.found(SQL_MODE, b"a");
+        assert_eq!((defaults.now(SQL_MODE).as_deref(), of(0)), (Some(&b"a"[..]), None));
+        assert!(!defaults.is_before(Epoch(0)) && defaults.since_set(SQL_MODE).is_none());
+        defaults.differs(SQL_MODE, true);
+        assert_eq!(of(7).unwrap(), "a");
+        defaults.learn(SQL_MODE, Epoch(3), (None, b"b"));
+        assert_eq!((of(2).unwrap(), of(3).unwrap()), ("a".to_owned(), "b".to_owned()));
+        assert!(defaults.is_before(Epoch(7)) && defaults.latest() == Epoch(3));
+        defaults.differs(SQL_MODE, false);
+        assert_eq!((of(2).unwrap(), of(3)), ("a".to_owned(), None));
+        assert!(defaults.is_before(Epoch(2)) && !defaults.is_before(Epoch(3)));
+        defaults.has_passed(SQL_MODE);
+        assert!(defaults.since_set(SQL_MODE).is_some());
     }
 }

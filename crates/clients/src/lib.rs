@@ -34,7 +34,7 @@ pub use activity::{Activity, Calls, ClientConnId, Entry, Hold, Sampled, State};
 pub use addresses::{Addresses, Origins};
 pub use admission::{Attendance, ClientLimits, Newcomer, Rank, Refusal};
 pub use clusters::{Clusters, Elsewhere};
-pub use defaults::Defaults;
+pub use defaults::{Defaults, SQL_MODE};
 pub use failed_logins::{FailedLogins, LoginDelays, Visitor};
 pub use inquiry::without_literals;
 pub use limits::{

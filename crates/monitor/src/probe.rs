@@ -301,6 +301,7 @@ impl Prober {
             capabilities: kept.connection.offered(),
             read_only: variables.is_read_only,
             limits: variables.limits,
+            sql_mode: variables.sql_mode.into(),
             identity: kept.identity.clone(),
             replication,
             followers: self.followers.as_ref().map_or(Followers::NotAsked, |(_, known)| known.clone()),

@@ -362,7 +362,7 @@ impl Session {
 
     /// What counts the answer to this.
     fn cache_tally(&self, answers: &Answers, wanting: &Wanting, command: Command<'_>) -> Arc<Tally> {
-        let (text, lex, schema) = text_of(command, &self.state.want, self.state.lex.as_read());
+        let (text, lex, schema) = text_of(command, &self.state.want, &self.state.lex);
         let group = Group {
             cluster: self.worker.cluster,
             rule: wanting.rule.clone(),

@@ -67,9 +67,9 @@ pub(crate) async fn settle(
         let collations = facts.as_ref().map(|facts| &facts.collations);
         late = Box::pin(state.ask(checkout, &learnt, ran, collations)).await?;
     }
-    if let Some(epoch) = defaults_since.filter(|_| state.reads_results()) {
+    if defaults_since.is_some() && state.reads_results() {
         let names = noted.set_globally(&executed, state);
-        Box::pin(state.learn_defaults(checkout, names, shared.users.defaults(), epoch)).await?;
+        Box::pin(state.learn_defaults(checkout, names, shared.users)).await?;
     }
     noted.executed = None;
     state.learn_sql(checkout, &executed, shared.most_prepared);

@@ -260,7 +260,7 @@ impl Seed {
         };
         let state = Wanted {
             id,
-            lex: lex(facts, &initial),
+            lex: lex(&worker, facts, &initial),
             want: initial.clone(),
             initial,
             sql: SqlStatements::default(),

@@ -100,6 +100,7 @@ impl Session {
         self.state.want = SessionState { multi_statements, ..self.state.initial.clone() };
         // Back to what new sessions begin with: no older connection has that.
         self.held.rights = self.held.rights.max(self.worker.users.defaults().latest());
+        self.state.lex.begins_in(&self.worker.default_mode(), &self.state.want.vars);
         self.state.kept_state = None;
         self.state.status = Status::AUTOCOMMIT;
         self.held.last_backend = None;
@@ -127,7 +128,10 @@ impl Session {
                 .of_client(self.login.client_ip, outcome.attributes.clone())
                 .of_admin(self.held.activity.rank() == Rank::ConnectionAdmin),
         );
-        let now = Who { lex: lex(&facts, &initial), rights: keys.epoch(), worker, initial, keys, identity };
+        // First: see `lex`.
+        let rights = keys.epoch();
+        let lex = lex(&worker, &facts, &initial);
+        let now = Who { lex, rights, worker, initial, keys, identity };
         let before = self.switch_to(now);
         let limit = self.settings.connect_timeout_ms;
         let checked = check_schema(&mut self.held, &mut self.state, limit).await;

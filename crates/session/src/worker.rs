@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_cache::Cache;
-use delphinus_clients::{ListenerMode, ListenerSettings, Prover, Registry, Users};
+use delphinus_clients::{ListenerMode, ListenerSettings, Prover, Registry, SQL_MODE, Users};
 use delphinus_journal::Pens;
 use delphinus_memory::Account;
 use delphinus_net::{BufferPool, rt};
@@ -193,6 +193,16 @@ impl Worker {
         }
         known.push(state.clone());
         state
+    }
+
+    /// The `sql_mode` of sessions that begin now and set none: as the last SET GLOBAL that has passed left it, or as the monitor has
+    /// found it.
+    pub(crate) fn default_mode(&self) -> Box<[u8]> {
+        let found = || {
+            self.outlook
+                .with_snapshot(|snapshot, _| snapshot.sql_mode().map(|mode| Box::from(mode.as_bytes())))
+        };
+        self.users.defaults().now(SQL_MODE).or_else(found).unwrap_or_default()
     }
 
     /// What the primary is asked with about passwords.

@@ -197,6 +197,8 @@ pub struct Backend {
     pub read_only: bool,
     /// What it allows, by what it said last.
     pub limits: Option<ServerLimits>,
+    /// The `sql_mode` of sessions that set none, by what it said last.
+    pub sql_mode: Option<Arc<str>>,
     /// Whom it follows, by what it said last.
     pub replication: Replication,
     /// Who follows it, by what it said last.
@@ -235,6 +237,7 @@ impl Backend {
             capabilities: None,
             read_only: false,
             limits: None,
+            sql_mode: None,
             replication: Replication::NotAsked,
             followers: Followers::NotAsked,
             identity: None,

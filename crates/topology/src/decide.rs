@@ -393,6 +393,7 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
     let is_same = backend.capabilities == Some(answer.capabilities)
         && backend.read_only == answer.read_only
         && backend.limits == Some(answer.limits)
+        && backend.sql_mode.as_ref() == Some(&answer.sql_mode)
         && backend.group == answer.group
         && backend.followers == answer.followers
         && (answer.identity.is_none() || backend.identity == answer.identity)
@@ -404,6 +405,7 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
         backend.capabilities = Some(answer.capabilities);
         backend.read_only = answer.read_only;
         backend.limits = Some(answer.limits);
+        backend.sql_mode = Some(answer.sql_mode.clone());
         backend.group.clone_from(&answer.group);
         backend.followers.clone_from(&answer.followers);
         let own = answer.group.as_ref().map(|view| view.own.clone()).filter(|own| !own.is_empty());

@@ -109,6 +109,8 @@ pub struct Answer {
     pub read_only: bool,
     /// What it allows.
     pub limits: ServerLimits,
+    /// The `sql_mode` of sessions that set none.
+    pub sql_mode: Arc<str>,
     /// Which server it is, if it is asked for that.
     pub identity: Option<Arc<Identity>>,
     /// Whom it follows.
@@ -141,6 +143,7 @@ impl Answer {
                 interactive_timeout_s: 28_800,
                 reads_uncommitted: false,
             },
+            sql_mode: "".into(),
             identity: None,
             replication: Replication::NotAsked,
             followers: Followers::NotAsked,

@@ -178,6 +178,12 @@ impl Snapshot {
         self.backends.iter().find(|backend| backend.role == Role::Primary)
     }
 
+    /// The `sql_mode` of sessions that set none: the primary's, or, until that is known, another backend's.
+    pub fn sql_mode(&self) -> Option<&Arc<str>> {
+        let of_primary = self.primary().and_then(|primary| primary.sql_mode.as_ref());
+        of_primary.or_else(|| self.present().find_map(|backend| backend.sql_mode.as_ref()))
+    }
+
     /// The replicas that may take reads: up, and not taken out of use.
     #[inline]
     pub fn readable_replicas(&self) -> impl Iterator<Item = &Backend> {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use delphinus_route::{Action, Asker, Cluster, Kind, Question, Rule, RulePlace, Usual, When};
 use delphinus_session::Routing;
 use delphinus_sql::{Flavor as SqlFlavor, LexOptions, TableName, classify};
+use delphinus_state::lex_in_mode;
 use delphinus_tables::{self as tables, Column};
 use delphinus_topology::{BackendId, Flavor};
 
@@ -28,6 +29,9 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Answer, Refused> {
             Flavor::MySql => SqlFlavor::MySql,
             Flavor::MariaDb => SqlFlavor::MariaDb,
         };
+    }
+    if let Some(mode) = snapshot.sql_mode() {
+        lex = lex_in_mode(lex, mode.as_bytes());
     }
     let name = (call.console.clusters().count() > 1).then(|| vec![text("cluster"), text(&cluster.name)]);
     let (Routing { rules, filters, consistency, .. }, policy) = (cluster.routing)();

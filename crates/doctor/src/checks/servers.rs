@@ -17,6 +17,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
             Ok(answer) => {
                 found.extend(tracking(facts, server, answer));
                 found.extend(clock(facts, server, answer));
+                found.extend(init_connect(facts, server, answer));
             }
         }
         found.extend(refused(facts, server));
@@ -90,6 +91,19 @@ fn tracking(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Option<Findi
         ),
         why: "state of sessions would be lost when they share connections: the proxy cannot use such a server",
         fix: "MySQL from 5.7, MariaDB from 10.3 on: upgrade the server".to_owned(),
+    })
+}
+
+/// By the server's own default the proxy reads what its clients send; what a session begins with otherwise it is not told.
+fn init_connect(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Option<Finding> {
+    let text = answer.variable(&["init_connect"])?.to_ascii_lowercase();
+    text.contains("sql_mode").then(|| Finding {
+        severity: Severity::Serious,
+        check: "init_connect_sql_mode",
+        object: facts.name(server),
+        found: "init_connect sets the sql_mode of sessions".to_owned(),
+        why: "the proxy reads statements by the server's own sql_mode: it may miss tables that they write, and send writes to replicas",
+        fix: "set sql_mode itself, by SET GLOBAL and in the server's option file, and take it out of init_connect".to_owned(),
     })
 }
 

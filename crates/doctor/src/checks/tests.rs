@@ -185,6 +185,10 @@ const ON_SERVERS: &[Planted] = &[
     (|facts| set(facts, 1, "wait_timeout", "60"), &["wait_timeout backend db2"]),
     (|facts| set(facts, 1, "max_user_connections", "10"), &["max_user_connections backend db2"]),
     (|facts| set(facts, 1, "sql_mode", "ANSI"), &["sql_mode_differs cluster main"]),
+    (
+        |facts| set(facts, 1, "init_connect", "SET SQL_MODE = 'ANSI_QUOTES'"),
+        &["init_connect_sql_mode backend db2"],
+    ),
     // The order of modes means nothing.
     (|facts| set(facts, 1, "sql_mode", "NO_ZERO_DATE,STRICT_TRANS_TABLES"), &[]),
     (|facts| set(facts, 1, "collation_server", "latin1_bin"), &["collation_differs cluster main"]),

@@ -13,7 +13,8 @@ use super::query::{Row, query, receive, send};
 /// Works on every server since MySQL 5.5. `super_read_only` is not asked for: MariaDB does not have it, and where
 /// it is on `read_only` is on too.
 const VARIABLES: &str = "SELECT @@global.read_only, @@version, @@version_comment, @@global.collation_server, \
-     @@global.max_connections, @@global.max_user_connections, @@global.wait_timeout, @@global.interactive_timeout";
+     @@global.max_connections, @@global.max_user_connections, @@global.wait_timeout, @@global.interactive_timeout, \
+     @@global.sql_mode";
 
 /// Since MariaDB 10.10 one collation goes with several character sets, under one id and full name with each.
 const APPLICABILITY: &str = "SELECT FULL_COLLATION_NAME, CHARACTER_SET_NAME, ID, IS_DEFAULT \
@@ -30,6 +31,7 @@ const MOST_COLLATIONS: usize = 20_000;
 pub(super) struct Variables {
     pub(super) is_read_only: bool,
     pub(super) limits: ServerLimits,
+    pub(super) sql_mode: String,
     version: String,
     comment: String,
     collation: String,
@@ -79,7 +81,7 @@ pub(super) async fn read_variables(
     let position = match columns {
         None => Told::NotAsked,
         Some(None) => Told::Answered(None),
-        Some(Some(_)) => Told::Answered(position::told(row.get(9..).unwrap_or_default())),
+        Some(Some(_)) => Told::Answered(position::told(row.get(10..).unwrap_or_default())),
     };
     // MySQL says 0 or 1; MariaDB 12 has words for more than two states, of which only OFF allows writes.
     let is_read_only = !matches!(text(row, 0)?.as_str(), "0" | "OFF");
@@ -88,10 +90,11 @@ pub(super) async fn read_variables(
         max_user_connections: NonZeroU32::new(number(row, 5)?),
         wait_timeout_s: number(row, 6)?,
         interactive_timeout_s: number(row, 7)?,
-        reads_uncommitted: isolation.is_some() && text(row, 8)?.eq_ignore_ascii_case("READ-UNCOMMITTED"),
+        reads_uncommitted: isolation.is_some() && text(row, 9)?.eq_ignore_ascii_case("READ-UNCOMMITTED"),
     };
     let [version, comment, collation] = [text(row, 1)?, text(row, 2)?, text(row, 3)?];
-    Ok(Variables { is_read_only, limits, version, comment, collation, position })
+    let sql_mode = text(row, 8)?;
+    Ok(Variables { is_read_only, limits, sql_mode, version, comment, collation, position })
 }
 
 /// The isolation level of sessions that set none, by the name that this server has for it.

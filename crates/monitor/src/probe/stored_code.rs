@@ -16,7 +16,8 @@ use crate::settings::{BackendSpec, Settings};
 const MOST: usize = 200_000;
 
 /// Whoever changes a table or a routine at the moment is not waited for; and all rows are wanted, whatever the server's defaults are.
-const PATIENCE: &str = "SET SESSION lock_wait_timeout = 1, sql_select_limit = 18446744073709551615";
+const PATIENCE: &str =
+    "SET SESSION lock_wait_timeout = 1, sql_select_limit = 18446744073709551615, sql_mode = ''";
 
 /// Before MySQL 8.0, and on MariaDB: the table of all routines, packages among them. Procedures that come with the server have names
 /// that others may have, too: they go by that of their schema. Texts of more than 256 KiB are not read, and may be any.

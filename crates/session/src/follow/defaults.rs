@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use delphinus_clients::Defaults;
+use delphinus_clients::{Defaults, Users};
 use delphinus_pool::{Checkout, Epoch, PoolError};
 use delphinus_sql::{Class, Flavor, Scope, SqlText, Target, TransactionScope};
 use delphinus_state::{Executed, Vars, quote_identifier};
@@ -94,9 +94,9 @@ impl Wanted {
         &self,
         checkout: &mut Checkout,
         names: Vec<Box<str>>,
-        defaults: &Defaults,
-        epoch: Epoch,
+        users: &Users,
     ) -> Result<(), PoolError> {
+        let mut found = Vec::new();
         for name in names {
             let quoted = quote_identifier(&name);
             let ask = format!("SELECT @@session.{quoted}, @@global.{quoted} LIMIT 1");
@@ -107,8 +107,17 @@ impl Wanted {
                 Err(error) => return Err(error),
             };
             let Some([Some(own), Some(now)]) = answer.rows.first().map(Vec::as_slice) else { continue };
-            let own = is_as_begun(&self.want.vars, &name).then_some(&**own);
-            defaults.learn(&name, epoch, (own, now));
+            let own = is_as_begun(&self.want.vars, &name).then(|| Box::<[u8]>::from(&**own));
+            found.push((name, own, Box::<[u8]>::from(&**now)));
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        // Sessions that have begun meanwhile took the former `sql_mode` for theirs: they keep what was before, too.
+        let epoch = users.rights().defaults_have_changed();
+        for (name, own, now) in found {
+            users.defaults().learn(&name, epoch, (own.as_deref(), &now));
+            users.defaults().has_passed(&name);
         }
         Ok(())
     }

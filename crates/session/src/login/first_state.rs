@@ -16,13 +16,16 @@ use crate::hold::{Held, is_about_schema};
 use crate::state::{Lex, Wanted};
 use crate::worker::Worker;
 
-/// How texts are read for these servers.
-pub(crate) fn lex(facts: &ServerFacts, initial: &SessionState) -> Lex {
+/// How texts of a session that begins now are read by these servers. Its epoch has to be read before: with the old default and the new
+/// epoch, all its connections would read otherwise than the proxy.
+pub(crate) fn lex(worker: &Worker, facts: &ServerFacts, initial: &SessionState) -> Lex {
     let flavor = match facts.flavor {
         Flavor::MySql => SqlFlavor::MySql,
         Flavor::MariaDb => SqlFlavor::MariaDb,
     };
-    Lex::new(flavor, facts.version_number, &initial.vars)
+    let mut lex = Lex::new(flavor, facts.version_number, &initial.vars);
+    lex.begins_in(&worker.default_mode(), &initial.vars);
+    lex
 }
 
 /// The state that a server gives a client with this login.

@@ -1,13 +1,15 @@
-//! How a session's texts are read: by the flavor of its servers, and by some of its variables.
+//! How a session's texts are read: by the flavor of its servers, by the `sql_mode` that it began with, and by some of its variables.
 
 use std::rc::Rc;
 
 use delphinus_sql::{Flavor, LexOptions};
-use delphinus_state::{Vars, isolation_is, lex_with};
+use delphinus_state::{Vars, isolation_is, lex_in_mode, lex_with};
 
 /// How this session's texts are read; follows its variables.
 #[derive(Debug)]
 pub(crate) struct Lex {
+    /// Those of a session that has set nothing.
+    base: LexOptions,
     options: LexOptions,
     /// `sql_select_limit` is set.
     limits_rows: bool,
@@ -18,10 +20,18 @@ pub(crate) struct Lex {
 
 impl Lex {
     pub(crate) fn new(flavor: Flavor, server_version: u32, vars: &Rc<Vars>) -> Self {
-        let options = LexOptions { flavor, server_version, ..LexOptions::default() };
-        let mut lex = Self { options, limits_rows: false, reads_uncommitted: false, made_from: vars.clone() };
+        let base = LexOptions { flavor, server_version, ..LexOptions::default() };
+        let made_from = vars.clone();
+        let mut lex = Self { base, options: base, limits_rows: false, reads_uncommitted: false, made_from };
         lex.read(vars);
         lex
+    }
+
+    /// The session begins, or begins again, where this is the `sql_mode` of those that set none.
+    pub(crate) fn begins_in(&mut self, mode: &[u8], vars: &Rc<Vars>) {
+        self.base = lex_in_mode(self.base, mode);
+        self.read(vars);
+        self.made_from = vars.clone();
     }
 
     /// The options for a session with these variables.
@@ -36,10 +46,12 @@ impl Lex {
 
     /// The options for a text that was read when the session had these variables.
     pub(crate) fn options_with(&self, vars: &Rc<Vars>) -> LexOptions {
-        if Rc::ptr_eq(vars, &self.made_from) {
-            return self.options;
-        }
-        lex_with(self.options, vars)
+        if Rc::ptr_eq(vars, &self.made_from) { self.options } else { self.options_of(vars) }
+    }
+
+    /// The same, wherever the variables are from.
+    pub(crate) fn options_of(&self, vars: &Vars) -> LexOptions {
+        lex_with(self.base, vars)
     }
 
     /// The family of the servers.
@@ -70,6 +82,6 @@ impl Lex {
     fn read(&mut self, vars: &Vars) {
         self.limits_rows = vars.contains_key("sql_select_limit");
         self.reads_uncommitted = isolation_is(vars, &["READ-UNCOMMITTED"]);
-        self.options = lex_with(self.options, vars);
+        self.options = self.options_of(vars);
     }
 }

@@ -34,7 +34,7 @@ use delphinus_memory::{Account, Owner, Permit};
 use delphinus_net::rt;
 use delphinus_route::{CacheTerms, RulePlace};
 use delphinus_sql::{CacheWish, Consistency, LexOptions, Statement, is_of_server};
-use delphinus_state::{SessionState, lex_with};
+use delphinus_state::SessionState;
 use delphinus_telemetry::{ClusterCounters, Wait};
 use delphinus_topology::ClusterId;
 use delphinus_wire::response::Status;
@@ -43,7 +43,7 @@ use delphinus_wire::{Capabilities, ExecuteParams};
 use super::{AskedPlace, Steering};
 use crate::hold::Held;
 use crate::spent::{Spent, Timed};
-use crate::state::Wanted;
+use crate::state::{Lex, Wanted};
 use crate::statements::ClientStatement;
 
 pub(crate) use keeping::{Giver, Keeping};
@@ -432,12 +432,12 @@ pub(crate) fn execution<'a>(
 pub(crate) fn text_of<'a>(
     command: Command<'a>,
     want: &'a SessionState,
-    lex: LexOptions,
+    lex: &Lex,
 ) -> (&'a [u8], LexOptions, Option<&'a str>) {
     match command {
-        Command::Query(text) => (text, lex, want.schema.as_deref()),
+        Command::Query(text) => (text, lex.as_read(), want.schema.as_deref()),
         Command::Execute { text, prepared_in: Settings { schema, vars }, .. } => {
-            (text, lex_with(lex, vars), schema)
+            (text, lex.options_of(vars), schema)
         }
     }
 }
@@ -461,7 +461,7 @@ fn settings(state: &SessionState) -> Settings<'_> {
 
 #[cfg(test)]
 mod tests {
-    use delphinus_sql::Quotes;
+    use delphinus_sql::{Flavor, Quotes};
 
     use super::*;
 
@@ -479,7 +479,7 @@ mod tests {
         for (command, quotes, schema) in
             [(Command::Query(text), Quotes::Standard, "now"), (prepared, Quotes::Ansi, "then")]
         {
-            let (read, lex, found) = text_of(command, &now, LexOptions::default());
+            let (read, lex, found) = text_of(command, &now, &Lex::new(Flavor::MySql, 80_036, &now.vars));
             assert_eq!((read, lex.ansi_quotes, found), (text, quotes, Some(schema)));
         }
     }
