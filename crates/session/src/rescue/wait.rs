@@ -138,11 +138,12 @@ pub(crate) async fn wait_for_turn(
     seeking: &Seeking<'_>,
 ) -> Result<(), ProxyError> {
     loop {
-        let (turn, _place) = limits.line_up(obstacle, &about, rt::now())?;
+        let (turn, mut place) = limits.line_up(obstacle, &about, rt::now())?;
         match turn {
             Turn::At(at) => {
                 let wait = at.saturating_duration_since(rt::now());
                 seeking.wait_for(wait, std::future::pending::<()>()).await?;
+                place.is_due();
             }
             Turn::Slot(slots, patience) => match seeking.wait_for(patience, slots.next()).await? {
                 Some(Some(slot)) => limits.keep(slot),
