@@ -174,13 +174,29 @@ impl fmt::Display for LimitReached {
     }
 }
 
-/// A place among those that wait for a limit.
+/// A place among those that wait for a limit. Who leaves it before its turn gives that to others.
 #[derive(Debug)]
-pub struct InQueue(Arc<LimitAccount>);
+pub struct InQueue {
+    account: Arc<LimitAccount>,
+    /// One of those in a second is reserved.
+    has_reserved: bool,
+}
+
+impl InQueue {
+    /// The moment that was waited for has come.
+    pub fn is_due(&mut self) {
+        self.has_reserved = false;
+    }
+}
 
 impl Drop for InQueue {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+        self.account.waiting.fetch_sub(1, Ordering::AcqRel);
+        if self.has_reserved
+            && let Some(rate) = &self.account.rate
+        {
+            rate.give_back();
+        }
     }
 }
 
@@ -392,10 +408,13 @@ impl Limited {
         if account.waiting.fetch_update(Ordering::AcqRel, Ordering::Relaxed, add).is_err() {
             return Err(limit.refuse(option, "the queue is full (queue)"));
         }
-        let place = InQueue(account.clone());
+        let mut place = InQueue { account: account.clone(), has_reserved: false };
         let turn = match (&account.rate, &account.slots) {
             (Some(rate), _) if step.is_rate => match rate.reserve(now, terms.queue_timeout) {
-                Some(wait) => Turn::At(now + wait),
+                Some(wait) => {
+                    place.has_reserved = true;
+                    Turn::At(now + wait)
+                }
                 None => return Err(limit.refuse(option, TOO_LONG)),
             },
             (_, Some(slots)) => Turn::Slot(slots.clone(), terms.queue_timeout),

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_cache::{Command, Group, Kept, Named, Origin, Tally};
+use delphinus_cache::{Command, Group, Kept, Landing, Named, Origin, Tally};
 use delphinus_net::{NetError, rt};
 use delphinus_pool::Checkout;
 use delphinus_route::{Cluster, Explanation, Question, Rule};
@@ -22,6 +22,7 @@ use crate::client_error::{ClientError, ProxyError};
 use crate::explain::explained;
 use crate::fresh::{Depends, Ledger, TextHere};
 use crate::io::{Input, Relayed, Text};
+use crate::rescue::Waiter;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{
@@ -229,10 +230,14 @@ type KeptWith = Arc<dyn Any + Send + Sync>;
 
 /// Answers from the cache, and answers for it.
 impl Session {
-    /// Answers a COM_QUERY from the cache; if it cannot, and may later, the answer that follows will be kept.
-    pub(crate) async fn query_cache(&mut self, sent: Text, statement: &Statement) -> Result<bool, NetError> {
+    /// Answers a COM_QUERY from the cache; if it cannot (`None`), and may later, the answer that follows will be kept.
+    pub(crate) async fn query_cache(
+        &mut self,
+        sent: Text,
+        statement: &Statement,
+    ) -> Result<Option<Served>, NetError> {
         let input = sent.input;
-        let Some(wanting) = self.wanting(input, statement) else { return Ok(false) };
+        let Some(wanting) = self.wanting(input, statement) else { return Ok(None) };
         let text = self.client.held_text(sent);
         match self.look_in_cache(Command::Query(text), &wanting) {
             Some(Looked::Has { kept, is_due }) => {
@@ -250,7 +255,7 @@ impl Session {
                 let miss = Miss { key, wanting, tally };
                 Box::pin(self.consult((input, Asks::Text(sent)), miss, statement)).await
             }
-            None => Ok(false),
+            None => Ok(None),
         }
     }
 
@@ -260,11 +265,11 @@ impl Session {
         input: Input,
         (id, statement): (ClientStmtId, &Statement),
         params: Option<&ExecuteParams>,
-    ) -> Result<bool, NetError> {
-        let Some(wanting) = self.wanting(input, statement) else { return Ok(false) };
+    ) -> Result<Option<Served>, NetError> {
+        let Some(wanting) = self.wanting(input, statement) else { return Ok(None) };
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
-        let Some(found) = self.statements.look(id) else { return Ok(false) };
-        let Some(command) = execution(found, payload, params) else { return Ok(false) };
+        let Some(found) = self.statements.look(id) else { return Ok(None) };
+        let Some(command) = execution(found, payload, params) else { return Ok(None) };
         match self.look_in_cache(command, &wanting) {
             Some(Looked::Has { kept, is_due }) => {
                 let capabilities = self.client.capabilities;
@@ -281,7 +286,7 @@ impl Session {
                 let miss = Miss { key, wanting, tally };
                 Box::pin(self.consult((input, Asks::Prepared(id)), miss, statement)).await
             }
-            None => Ok(false),
+            None => Ok(None),
         }
     }
 
@@ -381,27 +386,31 @@ impl Session {
         (input, asks): (Input, Asks),
         miss: Miss,
         statement: &Statement,
-    ) -> Result<bool, NetError> {
-        let Some(answers) = self.worker.answers.clone() else { return Ok(false) };
+    ) -> Result<Option<Served>, NetError> {
+        let Some(answers) = self.worker.answers.clone() else { return Ok(None) };
         let patience = self.settings.routing.cache_wait;
         let patience = self.steering.timeout.map_or(patience, |limit| limit.min(patience));
         let fitness = |origin: &Origin| self.fitness(origin);
-        let is_killed = || self.held.activity.is_killed();
-        let waits = (&self.held.spent, is_killed);
+        let (held, stream, waits) = (&self.held, &self.client.stream, &self.worker.waits);
+        let waiter = Waiter { held, flavor: self.state.flavor(), stream, waits };
+        let wait = async |left: Duration, landing: Landing| waiter.wait_for(left, landing).await;
         let rules = &self.settings.routing.rules;
         let shortcut = self.steering.shortcut((statement, self.costs.digest()), &miss.wanting, rules);
         let beside = shortcut.map(|shortcut| answers.share(shortcut) as KeptWith);
-        match answers.consult(miss, fitness, patience, waits).await {
-            Consulted::Knows(kept) => return self.give(input, statement, &kept).await,
-            Consulted::Wants(mut keeping) => {
+        match answers.consult(miss, fitness, patience, (&self.held.spent, wait)).await {
+            Ok(Consulted::Knows(kept)) if self.steering.may_give(&kept) => {
+                return self.give(input, statement, &kept).await;
+            }
+            Ok(Consulted::Wants(mut keeping)) => {
                 keeping.beside = beside;
                 keeping.depends = self.depends(asks);
                 self.steering.keeping = Some(keeping);
             }
-            Consulted::Nothing => {}
-            Consulted::Killed => return Err(NetError::Closed),
+            // One that is too large for this client, perhaps: its own is not kept.
+            Ok(Consulted::Knows(_) | Consulted::Nothing) => {}
+            Err(error) => return self.refuse(input, error).await.map(Some),
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Which tables a question reads, where that matters.
@@ -430,32 +439,37 @@ impl Session {
         input: Input,
         statement: &Statement,
         kept: &Kept,
-    ) -> Result<bool, NetError> {
+    ) -> Result<Option<Served>, NetError> {
         if shortcut_of(kept).is_some() {
             self.steering.is_shorter();
         }
         self.give(input, statement, kept).await
     }
 
-    /// Gives the client an answer that was kept; one of us is told how old it is. False if that has no place in it.
-    async fn give(&mut self, input: Input, statement: &Statement, kept: &Kept) -> Result<bool, NetError> {
+    /// Gives the client an answer that was kept; one of us is told how old it is. `None`: that has no place in it.
+    async fn give(
+        &mut self,
+        input: Input,
+        statement: &Statement,
+        kept: &Kept,
+    ) -> Result<Option<Served>, NetError> {
         if self.login.peer == Layer::TellsAges {
             let origin = &kept.answer.origin;
             let age = rt::now().saturating_duration_since(origin.began);
             let told = PeerAge { age, is_current: origin.reads.is_some() };
             let Some(marked) = told.marked(&kept.answer.bytes, self.client.capabilities) else {
-                return Ok(false);
+                return Ok(None);
             };
             self.client.skip(input).await?;
             self.is_given(statement, kept);
             self.client.write_bytes(&marked).await?;
-            return Ok(true);
+            return Ok(Some(Served::Answered));
         }
         self.client.skip(input).await?;
         if !self.give_at_once(statement, kept) {
             self.client.write_bytes(&kept.answer.bytes).await?;
         }
-        Ok(true)
+        Ok(Some(Served::Answered))
     }
 
     /// The same where the command has been read; false if the answer has to be written.

@@ -38,7 +38,7 @@ pub(crate) use on_replica::{leave_replica, roll_back_on_replica};
 use trouble::{harm, situation, suspicion, trouble};
 pub(crate) use trouble::{is_last, is_usual, says_goodbye};
 pub use wait::WaitingRoom;
-pub(crate) use wait::{Waits, wait_for_turn};
+pub(crate) use wait::{Waiter, Waits, wait_for_turn};
 
 /// How often a command was tried, and the backends that it is not tried on any more.
 #[derive(Debug)]

@@ -14,7 +14,9 @@ fn on_primary(marker: &str) -> String {
 
 pub(super) fn check(stage: &Stage) {
     let lease = PortLease::take().unwrap();
-    let config = ConfigFile::with_sections(&sections(lease.port()));
+    // Clients on the Unix socket have no limit.
+    let limit = "[[limit]]\nname = \"small\"\nclient = [\"127.0.0.0/8\"]\nmax_rows = 1\n";
+    let config = ConfigFile::with_sections(&[limit, &sections(lease.port())].concat());
     let config = ConfigFile { proxy: vec!["workers = 4".to_owned()], ..config };
     let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
     let mut operator = operator(&address, lease.port());
@@ -51,28 +53,58 @@ pub(super) fn check(stage: &Stage) {
     let counted: Vec<_> = counted[0].iter().map(|cell| cell.as_deref().unwrap().to_owned()).collect();
     let others = (all - 1).to_string();
     assert_eq!(counted, [all.to_string(), others.clone(), "1".to_owned(), others]);
-    check_killed(&address, &mut blocker);
+    check_killed(&address, &mut blocker, &mut operator);
+    check_capped(stage, &address, &mut operator);
     check_first_killed(stage, &address, &mut operator);
     check_no_wait(stage);
 }
 
-/// A session that waits for another one's answer ends when it is killed.
-fn check_killed(address: &Address, blocker: &mut Client) {
+/// A statement that waits for another session's answer ends when it is killed, and so does its session.
+fn check_killed(address: &Address, blocker: &mut Client, operator: &mut Client) {
     let sql = on_primary("killed");
     let (mut first, mut second, mut third) =
         (address.connect().unwrap(), address.connect().unwrap(), address.connect().unwrap());
     let id = second.value("SELECT CONNECTION_ID()").unwrap();
+    let before = shown(operator, "waits");
+    let mut waits = |times: u64| {
+        until(LIMIT, "it waits", || Ok(shown(operator, "waits") == before + times)).unwrap();
+    };
     blocker.query("LOCK TABLES kept WRITE").unwrap();
     std::thread::scope(|scope| {
         let one = scope.spawn(|| first.value(&sql).unwrap());
         std::thread::sleep(Duration::from_millis(300));
-        let two = scope.spawn(|| second.value(&sql).is_err());
-        std::thread::sleep(Duration::from_millis(300));
+        let two = scope.spawn(|| (second.error(&sql).unwrap().code, second.value(&sql).is_err()));
+        waits(1);
+        let list = third.rows("SHOW PROCESSLIST").unwrap();
+        let row = list.iter().find(|row| row[0].as_ref() == Some(&id)).unwrap();
+        assert_eq!(row[4].as_deref(), Some("Query"));
+        third.query(&format!("KILL QUERY {id}")).unwrap();
+        // It asks once more.
+        waits(2);
         third.query(&format!("KILL {id}")).unwrap();
         until(Duration::from_secs(5), "the killed session has ended", || Ok(two.is_finished())).unwrap();
-        assert!(two.join().unwrap());
+        assert_eq!(two.join().unwrap(), (1317, true));
         blocker.query("UNLOCK TABLES").unwrap();
         assert_eq!(one.join().unwrap(), "2");
+    });
+}
+
+/// A session whose results are limited waits for one whose results are not: what that gets is too large for it.
+fn check_capped(stage: &Stage, address: &Address, operator: &mut Client) {
+    let sql = "/*+ delphinus(primary, cache_ttl=3600000) */ SELECT v FROM kept /*capped*/";
+    let (mut blocker, mut free) = (stage.primary_address().connect().unwrap(), address.connect().unwrap());
+    let mut capped = Client::connect(&Login::new(address).over_tcp(address)).unwrap();
+    let before = shown(operator, "waits");
+    blocker.query("LOCK TABLES kept WRITE").unwrap();
+    std::thread::scope(|scope| {
+        let one = scope.spawn(|| free.rows(sql).unwrap().len());
+        until(LIMIT, "the first one asks", || Ok(runs(stage, "capped") == 1)).unwrap();
+        let two = scope.spawn(|| capped.error(sql).unwrap());
+        until(LIMIT, "the other one waits", || Ok(shown(operator, "waits") == before + 1)).unwrap();
+        blocker.query("UNLOCK TABLES").unwrap();
+        assert_eq!(one.join().unwrap(), 4);
+        let error = two.join().unwrap();
+        assert_eq!((error.code, error.message.contains("(max_rows)")), (1226, true), "{error}");
     });
 }
 

@@ -55,17 +55,49 @@ fn a_rate_gives_a_burst_and_then_one_after_the_other() {
     assert_eq!((wait(first), wait(second)), (100, 200));
     let refused = session.line_up(obstacle, &about("s"), later).unwrap_err();
     assert_eq!(refused.option, "statements_per_second");
+    // Who leaves before its turn has taken nothing.
     drop((place, other));
-    // A transaction is not held up, but what it takes is missing afterwards.
-    let inside = Limitable { in_transaction: true, ..about("s") };
-    for _ in 0..20 {
-        session.take(0, &inside, later).unwrap();
+    let next = || -> Result<u128, LimitReached> {
+        let (turn, mut place) = session.line_up(obstacle, &about("s"), later)?;
+        place.is_due();
+        Ok(wait(turn))
+    };
+    assert_eq!((next(), next()), (Ok(100), Ok(200)));
+    for time in 3..=10 {
+        assert_eq!(next(), Ok(100 * time));
     }
-    let refused = session.line_up(obstacle, &about("s"), later).unwrap_err();
+    let refused = next().unwrap_err();
     assert!(refused.why.contains("queue_timeout_ms"), "{refused:?}");
     let counts = &limits.iter().next().unwrap().counts;
     assert_eq!(counts.refused_rate.load(Ordering::Relaxed), 2);
-    assert_eq!(counts.waited.load(Ordering::Relaxed), 2);
+    assert_eq!(counts.waited.load(Ordering::Relaxed), 12);
+}
+
+#[test]
+fn what_a_transaction_takes_delays_others_and_refuses_none() {
+    let now = start();
+    let inside = Limitable { in_transaction: true, ..about("s") };
+    for (queue, rests) in [(2, 500), (0, 100)] {
+        let limits = limits(LimitTerms { rate: Some((10, 3)), queue, ..terms() });
+        let mut session = limits.about("a", None).unwrap();
+        for _ in 0..10_000 {
+            session.take(0, &inside, now).unwrap();
+        }
+        let due = now + Duration::from_millis(rests);
+        if queue > 0 {
+            let obstacle = session.take(0, &about("s"), now).unwrap_err();
+            let (turn, mut place) = session.line_up(obstacle, &about("s"), now).unwrap();
+            assert!(matches!(turn, Turn::At(at) if at == due), "{turn:?}");
+            // What others have reserved stays theirs.
+            session.take(0, &inside, now).unwrap();
+            place.is_due();
+            drop(place);
+            assert!(session.take(0, &about("s"), due).is_err());
+        } else {
+            // As after any burst.
+            session.take(0, &about("s"), due).unwrap();
+        }
+    }
 }
 
 #[test]

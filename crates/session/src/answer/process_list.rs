@@ -66,7 +66,7 @@ pub(crate) fn process_list(
 fn row(one: &Activity, info: Option<&[u8]>, now_s: u32) -> Vec<Option<Vec<u8>>> {
     let text = |text: &str| Some(text.as_bytes().to_vec());
     let is_own = info.is_some();
-    let runs = is_own || one.place().is_some();
+    let runs = is_own || one.place().is_some() || one.is_waiting();
     vec![
         text(&one.id.0.to_string()),
         text(&one.user()),

@@ -196,9 +196,10 @@ impl Session {
             };
             wanted.send(&self.worker.mirrors, (statement, copy), &self.state, &self.held);
         }
-        let may_be_kept = self.steering.cache.is_some() && !asks_for_cursor(flags);
-        let is_answered = may_be_kept && self.execute_cache(input, (id, statement), params).await?;
-        Ok(is_answered.then_some(Served::Answered))
+        if self.steering.cache.is_none() || asks_for_cursor(flags) {
+            return Ok(None);
+        }
+        self.execute_cache(input, (id, statement), params).await
     }
 
     /// Does what a prepared `KILL` says; `None` if that is the server's to do.

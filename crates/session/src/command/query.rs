@@ -131,8 +131,8 @@ impl Session {
         if needs.has(Needs::STEERING) {
             match Box::pin(self.steer_query(text, &statement)).await {
                 Ok(None) if self.steering.cache.is_some() => {
-                    if Box::pin(self.query_cache(text, &statement)).await? {
-                        return Ok(Served::Answered);
+                    if let Some(served) = Box::pin(self.query_cache(text, &statement)).await? {
+                        return Ok(served);
                     }
                 }
                 Ok(None) => {}

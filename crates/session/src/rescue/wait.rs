@@ -1,5 +1,5 @@
 //! The one way in which a statement waits for something else than its backend's answer: for a primary, for operators who have
-//! paused it, for its turn under a limit.
+//! paused it, for its turn under a limit, for the answer to another session's question.
 //!
 //! Owns: how many statements wait, and what a session looks after meanwhile. What it waits for, and what becomes of it then, says who waits.
 
@@ -9,13 +9,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use delphinus_clients::{Limitable, Limited, Obstacle, Registry, Turn};
+use delphinus_net::Stream;
 use delphinus_net::rt::{self, Either};
+use delphinus_sql::Flavor;
 
 use super::Seeking;
 use super::gate::Gate;
 use crate::answer::killed;
 use crate::calls::attend;
 use crate::client_error::ProxyError;
+use crate::hold::Held;
 
 /// How often a statement that waits looks whether its client is still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -65,10 +68,32 @@ impl Waits {
     }
 }
 
+/// A statement that waits, and by what others reach it meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiter<'a> {
+    pub held: &'a Held,
+    pub flavor: Flavor,
+    /// The client's end.
+    pub stream: &'a Stream,
+    pub waits: &'a Waits,
+}
+
 impl Seeking<'_> {
+    /// The same as [`Waiter::wait_for`].
+    pub(crate) fn wait_for<T>(
+        &self,
+        patience: Duration,
+        event: impl Future<Output = T>,
+    ) -> impl Future<Output = Result<Option<T>, ProxyError>> {
+        let (held, stream, waits) = (&*self.held, self.stream, self.waits);
+        Waiter { held, flavor: self.state.flavor(), stream, waits }.wait_for(patience, event)
+    }
+}
+
+impl Waiter<'_> {
     /// Waits for `event` for so long; an error if nobody waits for the answer any more.
     pub(crate) async fn wait_for<T>(
-        &self,
+        self,
         patience: Duration,
         event: impl Future<Output = T>,
     ) -> Result<Option<T>, ProxyError> {
@@ -88,12 +113,12 @@ impl Seeking<'_> {
     }
 
     /// An error if the statement is not to wait any longer; does what others want of the session, if it `is_disturbed`.
-    fn still_waits(&self, is_disturbed: bool) -> Result<(), ProxyError> {
+    fn still_waits(self, is_disturbed: bool) -> Result<(), ProxyError> {
         if is_disturbed && attend(self.held, &self.waits.registry, || None).kills_query() {
             return Err(ProxyError::Killed);
         }
         if self.held.activity.is_killed() {
-            return Err(killed(self.state.flavor()));
+            return Err(killed(self.flavor));
         }
         if self.waits.is_stopping() {
             return Err(ProxyError::Shutdown);
@@ -113,11 +138,12 @@ pub(crate) async fn wait_for_turn(
     seeking: &Seeking<'_>,
 ) -> Result<(), ProxyError> {
     loop {
-        let (turn, _place) = limits.line_up(obstacle, &about, rt::now())?;
+        let (turn, mut place) = limits.line_up(obstacle, &about, rt::now())?;
         match turn {
             Turn::At(at) => {
                 let wait = at.saturating_duration_since(rt::now());
                 seeking.wait_for(wait, std::future::pending::<()>()).await?;
+                place.is_due();
             }
             Turn::Slot(slots, patience) => match seeking.wait_for(patience, slots.next()).await? {
                 Some(Some(slot)) => limits.keep(slot),

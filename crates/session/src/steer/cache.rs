@@ -23,7 +23,7 @@ use std::borrow::{Borrow, Cow};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use delphinus_cache::{
     Age, Asker, Cache, Command, Event, Flight, Found, Kept, Key, Landing, Origin, Settings, Takeoff, Tally,
@@ -41,6 +41,7 @@ use delphinus_wire::response::Status;
 use delphinus_wire::{Capabilities, ExecuteParams};
 
 use super::{AskedPlace, Steering};
+use crate::client_error::ProxyError;
 use crate::hold::Held;
 use crate::spent::{Spent, Timed};
 use crate::state::{Lex, Wanted};
@@ -49,9 +50,6 @@ use crate::statements::ClientStatement;
 pub(crate) use keeping::{Giver, Keeping};
 pub(crate) use refresh::{Means, Refresh};
 pub(crate) use shortcut::{Shortcut, shortcut_of};
-
-/// How often a statement that waits for the answer to another session's question looks whether its session is to end.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// So many others may have asked in vain until a statement that has waited for each of them asks for itself.
 const MOST_LANDINGS: usize = 2;
@@ -152,8 +150,6 @@ pub(crate) enum Consulted {
     Wants(Box<Keeping>),
     /// Nothing, and there is no room for an answer.
     Nothing,
-    /// The session has been killed while it waited.
-    Killed,
 }
 
 impl Answers {
@@ -249,17 +245,20 @@ impl Answers {
         None
     }
 
-    /// Waits where another session asks the same already; else the answer that follows is to be kept.
+    /// Waits where another session asks the same already; else the answer that follows is to be kept. `wait`: how one waits for so long;
+    /// an error is that nobody wants the answer any more.
     pub(crate) async fn consult(
         &self,
         Miss { key, wanting, tally }: Miss,
         fitness: impl Fn(&Origin) -> Fitness,
         patience: Duration,
-        (spent, is_killed): (&Rc<Spent>, impl Fn() -> bool),
-    ) -> Consulted {
+        (spent, wait): (&Rc<Spent>, impl AsyncFn(Duration, Landing) -> Result<Option<()>, ProxyError>),
+    ) -> Result<Consulted, ProxyError> {
         tally.count(Event::Miss);
         // It is kept here, and with those that wait.
-        let Some(room) = self.memory.take(Owner::Cache, 2 * key.size()) else { return Consulted::Nothing };
+        let Some(room) = self.memory.take(Owner::Cache, 2 * key.size()) else {
+            return Ok(Consulted::Nothing);
+        };
         let (mut until, mut landings) = (None, 0);
         let flight = loop {
             let landing = match self.cache.flights.begin(&key) {
@@ -272,23 +271,20 @@ impl Answers {
             }
             let timed = Timed::by(Wait::Flight, spent);
             let until = *until.get_or_insert_with(|| rt::now() + patience);
-            let has_landed = wait(landing, until, &is_killed).await;
+            let has_landed = wait(until.saturating_duration_since(rt::now()), landing).await?.is_some();
             drop(timed);
-            if is_killed() {
-                return Consulted::Killed;
-            }
             if !has_landed {
                 break None;
             }
             if let Some((kept, _)) = self.find(key.borrow(), &wanting, &fitness) {
                 tally.count(Event::Coalesced);
                 kept.count_hit(self.place, false);
-                return Consulted::Knows(kept);
+                return Ok(Consulted::Knows(kept));
             }
             // Who asked has gone, or the answer was not kept: one of those who have waited asks next, and the others wait for that one.
             landings += 1;
         };
-        Consulted::Wants(Box::new(self.to_keep(key, (wanting, tally), (room, flight))))
+        Ok(Consulted::Wants(Box::new(self.to_keep(key, (wanting, tally), (room, flight)))))
     }
 
     /// The answer to this is to be kept.
@@ -303,19 +299,6 @@ impl Answers {
         let (depends, giver) = (None, Giver::default());
         let (origin, beside) = (None, None);
         Keeping { key, wanting, tally, transcript, room, origin, flushes, beside, flight, depends, giver }
-    }
-}
-
-/// Waits for somebody else's answer, but not beyond the limit, nor for a session that is to end. True if it has come to an end.
-async fn wait(mut landing: Landing, until: Instant, is_killed: &impl Fn() -> bool) -> bool {
-    loop {
-        let left = until.saturating_duration_since(rt::now());
-        if left.is_zero() || is_killed() {
-            return false;
-        }
-        if rt::timeout(left.min(LOOK), &mut landing).await.is_some() {
-            return true;
-        }
     }
 }
 
