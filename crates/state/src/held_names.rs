@@ -8,9 +8,13 @@ use std::collections::BTreeMap;
 const MOST: usize = 256;
 const MOST_BYTES: usize = 16 << 10;
 
-/// Names of one kind.
+/// Names of one kind. Most sessions hold nothing, and an idle one is to be small.
 #[derive(Debug, Default)]
-pub(crate) struct HeldNames {
+pub(crate) struct HeldNames(Option<Box<Kept>>);
+
+/// What is held.
+#[derive(Debug, Default)]
+struct Kept {
     times: BTreeMap<Box<str>, usize>,
     bytes: usize,
     /// Something is held whose name is not known, or was not kept.
@@ -20,46 +24,51 @@ pub(crate) struct HeldNames {
 impl HeldNames {
     /// True if nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
-        self.times.is_empty() && !self.has_unnamed
+        self.0.is_none()
     }
 
     /// Held once more.
     pub(crate) fn add(&mut self, name: &str) {
-        if let Some(times) = self.times.get_mut(name) {
+        let kept = self.0.get_or_insert_default();
+        if let Some(times) = kept.times.get_mut(name) {
             *times += 1;
-        } else if self.times.len() < MOST && self.bytes + name.len() <= MOST_BYTES {
-            self.bytes += name.len();
-            self.times.insert(name.into(), 1);
+        } else if kept.times.len() < MOST && kept.bytes + name.len() <= MOST_BYTES {
+            kept.bytes += name.len();
+            kept.times.insert(name.into(), 1);
         } else {
-            self.has_unnamed = true;
+            kept.has_unnamed = true;
         }
     }
 
     /// Held at least once.
     pub(crate) fn add_once(&mut self, name: &str) {
-        if !self.times.contains_key(name) {
+        if !self.0.as_ref().is_some_and(|kept| kept.times.contains_key(name)) {
             self.add(name);
         }
     }
 
     /// Something is held that no name ends.
     pub(crate) fn add_unnamed(&mut self) {
-        self.has_unnamed = true;
+        self.0.get_or_insert_default().has_unnamed = true;
     }
 
     /// Held once less.
     pub(crate) fn end_one(&mut self, name: &str) {
-        let Some(times) = self.times.get_mut(name) else { return };
+        let Some(kept) = &mut self.0 else { return };
+        let Some(times) = kept.times.get_mut(name) else { return };
         *times -= 1;
         if *times == 0 {
-            self.times.remove(name);
-            self.bytes -= name.len();
+            kept.times.remove(name);
+            kept.bytes -= name.len();
+        }
+        if kept.times.is_empty() && !kept.has_unnamed {
+            self.0 = None;
         }
     }
 
     /// Nothing is held any more.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        self.0 = None;
     }
 }
 
@@ -77,7 +86,7 @@ mod tests {
         held.end_one("a");
         assert!(!held.is_empty());
         held.end_one("a");
-        assert!(held.is_empty() && held.bytes == 0);
+        assert!(held.is_empty());
     }
 
     #[test]
@@ -87,14 +96,17 @@ mod tests {
         for number in 0..4 {
             held.add(&format!("{number}{long}"));
         }
-        assert!(held.times.len() == 1 && held.bytes <= MOST_BYTES);
+        let kept = held.0.as_ref().unwrap();
+        assert!(kept.times.len() == 1 && kept.bytes <= MOST_BYTES);
         held.end_one(&format!("0{long}"));
-        assert!(held.times.is_empty() && !held.is_empty());
+        let kept = held.0.as_ref().unwrap();
+        assert!(kept.times.is_empty() && kept.bytes == 0, "what has no name is held");
         held.clear();
         assert!(held.is_empty());
         for number in 0..MOST + 1 {
             held.add(&number.to_string());
         }
-        assert!(held.times.len() == MOST && held.has_unnamed);
+        let kept = held.0.unwrap();
+        assert!(kept.times.len() == MOST && kept.has_unnamed);
     }
 }

@@ -122,6 +122,10 @@ fn the_text_of_strings_changes_nothing() {
                 },
             );
             let plain = rebuilt(sql, |_, _| " ".to_owned(), |_, text| text.to_owned());
+            if sql.contains(';') && classify_default(&changed).why == Why::AmbiguousText {
+                // It sets how what follows is read: there bytes of strings do count.
+                continue;
+            }
             assert_eq!(classify_default(&plain), classify_default(&changed), "{sql}\n{changed}");
         }
     }

@@ -212,7 +212,8 @@ impl Actor {
         if std::mem::take(&mut self.admits) {
             self.admission.tried(self.now(world));
         }
-        if let Some(step) = plan.owes().filter(|_| !is_done) {
+        // One that was replaced by what the proxies have agreed on stays fenced, also while no other server is open.
+        if let Some(step) = plan.owes().filter(|_| !is_done && !self.deposed.contains(&plan.from)) {
             world.perform(&step, false);
         }
         let is_owed = plan.is_unfinished() && !is_done;
