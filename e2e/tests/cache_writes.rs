@@ -110,7 +110,9 @@ fn the_default_mode_says_how_texts_are_read(stage: &Stage) {
     };
     let monitor = &stage.cluster.monitor_user;
     servers[0].query(&format!("GRANT SELECT ON app.* TO {monitor}@'%'")).unwrap();
-    servers[0].query("SET GLOBAL log_bin_trust_function_creators = 1").unwrap();
+    for server in servers {
+        server.query("SET GLOBAL log_bin_trust_function_creators = 1").unwrap();
+    }
     set("ANSI_QUOTES");
     let config = ConfigFile::with_sections("[cache]\ninvalidation = \"own_writes\"\n");
     let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();

@@ -264,10 +264,9 @@ fn a_replica_that_stops_or_is_late_is_not_read_from() {
         (Flavor::MariaDb, "STOP SLAVE SQL_THREAD", "START SLAVE"),
         (Flavor::MySql, "STOP REPLICA", "START REPLICA"),
     ] {
-        let mut monitor = ["interval_ms = 200", "lag_down_ms = 2000"].map(str::to_owned).to_vec();
-        if flavor == Flavor::MySql {
-            monitor.push("lag_source = \"performance_schema\"".to_owned());
-        }
+        let lag_source = if flavor == Flavor::MySql { "performance_schema" } else { "replication" };
+        let lag_source = format!("lag_source = \"{lag_source}\"");
+        let monitor = vec!["interval_ms = 200".to_owned(), "lag_down_ms = 2000".to_owned(), lag_source];
         let config = ConfigFile { monitor, ..ConfigFile::default() };
         let (stage, admin) = start(flavor, &config);
         let replica = &stage.cluster.servers[1];

@@ -131,7 +131,7 @@ impl Session {
         // First: see `lex`.
         let rights = keys.epoch();
         let lex = lex(&worker, &facts, &initial);
-        let now = Who { lex, rights, worker, initial, keys, identity };
+        let now = Who { worker, lex, initial, keys, rights, identity };
         let before = self.switch_to(now);
         let limit = self.settings.connect_timeout_ms;
         let checked = check_schema(&mut self.held, &mut self.state, limit).await;

@@ -103,7 +103,7 @@ mod tests {
         assert!(kept.times.is_empty() && kept.bytes == 0, "what has no name is held");
         held.clear();
         assert!(held.is_empty());
-        for number in 0..MOST + 1 {
+        for number in 0..=MOST {
             held.add(&number.to_string());
         }
         let kept = held.0.unwrap();

@@ -382,6 +382,7 @@ pub(crate) const PINS: &[Row] = &[
             ),
             both(&[Fails("CALL app.fails()")], &[Run("SELECT 1"), Reset]),
             both(&[Run("CALL app.prepares()")], &[Run("SELECT 1"), Reset]),
+            both(&[Run("SET sql_mode = ''; SELECT \"a\"")], &[Run("SELECT 1"), Reset]),
             both(&[Run("CALL app.flushes()")], &[Run("SELECT 1"), Reset]),
             mariadb(&[Run("CALL app.executes_immediate()")], &[Run("SELECT 1"), Reset]),
             both(&[Run("CALL app.sets_no_role()")], &[Run("SELECT 1"), Reset]),
@@ -470,7 +471,7 @@ pub(crate) const MOVES: &[Moving] = &[
     Moving {
         on: None,
         state: "prepared statements of the binary protocol",
-        how: "prepared where they run, found by their full text, schema, variables and classes of parameters; parameter types are sent again where needed. One with an open cursor or with pieces of a parameter is its client's alone until it has neither",
+        how: "prepared where they run, found by their full text, schema, variables and classes of parameters; parameter types are sent again where needed, also in MariaDB's COM_STMT_BULK_EXECUTE. One with an open cursor or with pieces of a parameter is its client's alone until it has neither",
         steps: &[LongData, LongDataRun, Cursor, CursorEnd(End::Fetched)],
     },
     Moving {
@@ -501,7 +502,7 @@ pub(crate) const MOVES: &[Moving] = &[
     Moving {
         on: None,
         state: "`FOUND_ROWS()`, `ROW_COUNT()`, warnings",
-        how: "answered by the connection of the last statement, or from what was saved of it",
+        how: "answered by the connection of the last statement, or from what was saved of it. A statement that runs with an array of parameters (COM_STMT_BULK_EXECUTE), or with pieces of one that were sent ahead, can only ask that connection: if it is another session's by then, error 1105",
         steps: &[
             Run("SELECT SQL_CALC_FOUND_ROWS * FROM app.p LIMIT 1"),
             Run("SELECT FOUND_ROWS()"),

@@ -76,8 +76,8 @@ pub(crate) fn a_past_that_no_file_has() {
         scene.primary().query("SELECT REPLACE(@@gtid_executed, '\\n', '')").unwrap().trim().to_owned()
     };
     let insert = |scene: &Scene, ids: std::ops::Range<u32>| {
-        let rows: String = ids.map(|id| format!("INSERT INTO app.past VALUES ({id});")).collect();
-        scene.primary().query(&rows).unwrap();
+        let rows: Vec<_> = ids.map(|id| format!("INSERT INTO app.past VALUES ({id})")).collect();
+        scene.primary().query(&rows.join(";")).unwrap();
         scene.has_all_of(scene.primary());
     };
     scene.primary().query("CREATE TABLE app.past (id INT PRIMARY KEY)").unwrap();

@@ -296,7 +296,7 @@ impl Peer {
             add(&self.counters.probes);
             let Character { read_only, version, comment, collation, .. } = *character;
             let mut row = vec![Some(read_only), Some(version), Some(comment), Some(collation)];
-            row.extend(["151", "0", "28800", "28800"].map(Some));
+            row.extend(["151", "0", "28800", "28800", ""].map(Some));
             if sql.contains("_isolation") {
                 row.push(Some("REPEATABLE-READ"));
             }

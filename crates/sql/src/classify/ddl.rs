@@ -200,12 +200,10 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     }
 
     pub(super) fn rename(&mut self) -> Class {
-        match self.cursor.ahead.keyword {
-            Keyword::User => self.account(),
-            _ => {
-                self.emit(Event::RenamesTable);
-                self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT)
-            }
+        if self.cursor.ahead.keyword == Keyword::User {
+            return self.account();
         }
+        self.emit(Event::RenamesTable);
+        self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT)
     }
 }

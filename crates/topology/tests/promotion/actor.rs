@@ -15,6 +15,7 @@ use crate::world::{TICK, World};
 
 /// A statement on its way.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 struct Sent {
     step: Step,
     at: u64,
