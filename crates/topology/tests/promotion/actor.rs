@@ -257,8 +257,7 @@ impl Actor {
     /// The plan that is left, if it is still true.
     fn left_plan(&mut self, servers: &[Seen]) -> Option<Plan> {
         self.unfinished = None;
-        let mut plan = Plan::of_journal(self.journal.as_ref()?, servers, limits()).unwrap();
-        plan.deposed.clone_from(&self.deposed);
+        let plan = Plan::of_journal(self.journal.as_ref()?, servers, limits()).unwrap();
         if plan.is_overtaken(servers).is_some() {
             self.journal = None;
             return None;

@@ -191,8 +191,7 @@ impl Driver {
     async fn left_plan(&mut self, text: &str, servers: &[Server], limits: Limits) -> Option<Plan> {
         self.kept = Kept::Known(Some(text.to_owned()));
         match Plan::of_journal(text, servers, limits) {
-            Ok(mut plan) => {
-                plan.deposed.clone_from(&self.replaced);
+            Ok(plan) => {
                 let Some(third) = plan.is_overtaken(servers) else { return Some(plan) };
                 error!(
                     primary = &*third.name,
