@@ -6,16 +6,27 @@ use delphinus_sql::{Digest, LexOptions, digest};
 use memchr::memchr2_iter;
 
 /// Words of statements that may tell a password or its hash: CREATE USER, SET PASSWORD, CHANGE MASTER TO and their kin, and the column of
-/// `mysql.user` (MariaDB: the key of `mysql.global_priv`). A column of such a name elsewhere is none, but no worse off. Tables on
-/// other servers (engines FEDERATED, CONNECT) have one in `CONNECTION = 'mysql://user:password@host/..'`.
-const TELLING: [&[u8]; 4] = [b"PASSWORD", b"IDENTIFIED", b"AUTHENTICATION_STRING", b"CONNECTION"];
+/// `mysql.user` (MariaDB: the key of `mysql.global_priv`). A column of such a name elsewhere is none, but no worse off.
+const TELLING: [&[u8]; 3] = [b"PASSWORD", b"IDENTIFIED", b"AUTHENTICATION_STRING"];
+/// The same by itself, and not as a part of a name such as `collation_connection`: tables on other servers (engines FEDERATED, CONNECT)
+/// have a password in `CONNECTION = 'mysql://user:password@host/..'`.
+const TELLING_ALONE: &[u8] = b"CONNECTION";
 
 /// True if the text may tell a password.
 fn may_tell_secret(sql: &[u8]) -> bool {
-    TELLING.iter().any(|word| {
-        memchr2_iter(word[0], word[0].to_ascii_lowercase(), sql)
-            .any(|at| sql.get(at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word)))
-    })
+    let is_of_name =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let is_alone = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| sql.get(before));
+        !is_of_name(before) && !is_of_name(sql.get(at + TELLING_ALONE.len()))
+    };
+    TELLING.iter().any(|word| places(sql, word).next().is_some()) || places(sql, TELLING_ALONE).any(is_alone)
+}
+
+/// Where the word, in capitals, stands in the text.
+fn places<'a>(sql: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    memchr2_iter(word[0], word[0].to_ascii_lowercase(), sql)
+        .filter(move |at| sql.get(*at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word)))
 }
 
 /// Puts the text into `out`, which is emptied: with a `?` in the place of each literal, unless they are wanted and tell no password.
@@ -64,7 +75,11 @@ mod tests {
         ] {
             assert!(!shown(sql).contains("hunter2"), "{}", shown(sql));
         }
-        assert_eq!(shown("SELECT 'passwor', 'd'"), "SELECT 'passwor', 'd'");
+        for sql in
+            ["SELECT 'passwor', 'd'", "SET collation_connection = 'utf8mb4_bin'", "DO CONNECTION_ID() + 1"]
+        {
+            assert_eq!(shown(sql), sql);
+        }
     }
 
     #[test]

@@ -13,12 +13,8 @@ use crate::state::{Ran, Wanted};
 /// Of more sequences no last value is known.
 const MOST: usize = 64;
 
-/// Takes in which values a statement has taken, for as long as the session keeps the connection.
+/// Takes in which values a statement has taken. The connection forgets that when it goes to another session.
 pub(super) fn note(state: &Wanted, connection: &mut Connection, ran: Ran<'_>) {
-    if state.pins.is_empty() {
-        connection.sequences.clear();
-        return;
-    }
     let effects = ran.statement.effects;
     if !effects.contains(Effects::TAKES_VALUE) || effects.contains(Effects::CHANGES_SCHEMA) || !has_taken(ran)
     {
