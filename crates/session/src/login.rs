@@ -228,7 +228,7 @@ struct Seed {
 impl Seed {
     fn grow(self, worker: Rc<Worker>, facts: &ServerFacts, outcome: &LoginOutcome) -> Session {
         let initial = worker.shared(first_state(&worker, facts, outcome, self.listener.mode));
-        let keys = worker.users.keys(&outcome.user, &outcome.secret);
+        let keys = worker.users.keys(&outcome.user, (&outcome.secret, &outcome.record));
         let identity = worker.pool.identity(
             Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
                 .of_client(self.client_ip, outcome.attributes.clone())

@@ -41,6 +41,11 @@ impl UserRecord {
         }
     }
 
+    /// The same without the passwords of earlier logins.
+    pub(super) fn without_verified(self) -> Self {
+        Self { verified: Vec::new(), ..self }
+    }
+
     pub(super) fn is_listed(&self) -> bool {
         self.is_listed
     }
@@ -85,6 +90,9 @@ pub struct LoginOutcome {
     pub plugin: Plugin,
     /// What to log in to backends with.
     pub secret: BackendSecret,
+    /// What was known of the user when the login began, but for passwords of earlier logins: the login was checked by it, and it
+    /// may have changed since.
+    pub record: Box<UserRecord>,
     /// To send before the OK packet.
     pub before_ok: Option<Packet>,
     /// Sequence id of the OK packet.
