@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use delphinus_net::Network;
 use delphinus_net::rt::Bell;
@@ -33,12 +33,15 @@ pub struct Registry {
     pub(crate) inquiry: Inquiry,
 }
 
-/// Counts one client as connected, from accept to the end.
+/// Counts one client as connected, from accept to the end, and holds its place: that of its login, then that of its session. With
+/// it the place goes back, however the client comes to its end: a login that has entered may still run out of time.
 #[derive(Debug)]
 pub struct Connected {
     registry: Arc<Registry>,
     number: u64,
     evicted: Arc<Bell>,
+    /// Its session, once it has entered.
+    entered: OnceLock<ClientConnId>,
 }
 
 impl Connected {
@@ -65,6 +68,10 @@ impl LoginPlace for Connected {
 
 impl Drop for Connected {
     fn drop(&mut self) {
+        // As a rule the session has left by itself.
+        if let Some(id) = self.entered.get() {
+            self.registry.leave(*id);
+        }
         self.registry.admission.login_ends(self.number);
         self.registry.connected.fetch_sub(1, Ordering::AcqRel);
     }
@@ -167,7 +174,7 @@ impl Registry {
     pub fn connect(self: &Arc<Self>, ip: Option<IpAddr>) -> Option<Connected> {
         let (number, evicted) = self.admission.arrive(Source::of(ip))?;
         self.connected.fetch_add(1, Ordering::AcqRel);
-        Some(Connected { registry: self.clone(), number, evicted })
+        Some(Connected { registry: self.clone(), number, evicted, entered: OnceLock::new() })
     }
 
     /// How many clients are connected.
@@ -175,7 +182,7 @@ impl Registry {
         self.connected.load(Ordering::Relaxed)
     }
 
-    /// Enters a session that has logged in, unless a limit has been reached.
+    /// Enters a session that has logged in, unless a limit has been reached. It stays until it leaves, and no longer than `connected`.
     pub fn enter(
         &self,
         connected: &Connected,
@@ -185,6 +192,8 @@ impl Registry {
         self.admission.enter(connected.number, &newcomer)?;
         let activity = Arc::new(Activity::new(entry, newcomer, self.clock_s()));
         self.sessions().insert(activity.id, activity.clone());
+        // A login enters once: its number is gone now.
+        let _ = connected.entered.set(activity.id);
         Ok(activity)
     }
 
@@ -195,7 +204,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes a session.
+    /// Removes a session, if it is still there.
     pub fn leave(&self, id: ClientConnId) {
         let left = self.sessions().remove(&id);
         if let Some(activity) = left {
@@ -227,27 +236,55 @@ mod tests {
     use crate::admission::Rank;
     use crate::failed_logins::Visitor;
 
+    fn for_one() -> Arc<Registry> {
+        let limits = ClientLimits { max_connections: 1, ..ClientLimits::default() };
+        Arc::new(Registry::new(limits, LoginDelays::default()))
+    }
+
+    fn enter(registry: &Registry, connected: &Connected) -> ClientConnId {
+        let id = registry.next_id();
+        let newcomer =
+            Newcomer { user: "app".into(), rank: Rank::Ordinary, limit: Some(1), source: Source::default() };
+        let visitor = Visitor::of(None, None);
+        let entry = Entry { id, host: "h".into(), visitor, cluster: ClusterId(1) };
+        registry.enter(connected, newcomer, entry).expect("room for one");
+        id
+    }
+
     #[test]
     fn limits_hold_and_places_are_kept() {
-        let registry = Arc::new(Registry::new(
-            ClientLimits { max_connections: 1, ..ClientLimits::default() },
-            LoginDelays::default(),
-        ));
+        let registry = for_one();
         let one = registry.connect(None);
         assert!(one.is_some() && registry.connect(None).is_none());
         drop(one);
         let connected = registry.connect(None).expect("room again");
         assert_eq!(registry.connected(), 1);
 
-        let id = registry.next_id();
-        let newcomer =
-            Newcomer { user: "app".into(), rank: Rank::Ordinary, limit: Some(1), source: Source::default() };
-        let visitor = Visitor::of(None, None);
-        let entry = Entry { id, host: "h".into(), visitor, cluster: ClusterId(1) };
-        registry.enter(&connected, newcomer, entry).expect("room for one");
+        let id = enter(&registry, &connected);
         assert!(registry.connect(None).is_none());
         registry.leave(id);
         assert!(registry.find(id).is_none());
         assert!(registry.connect(None).is_some());
+    }
+
+    /// As a login that runs out of time behind its password: its future is dropped, and no session has begun that could leave.
+    #[test]
+    fn a_client_that_goes_before_its_session_begins_leaves_no_place_taken() {
+        let registry = for_one();
+        let connected = registry.connect(None).expect("room for one");
+        let id = enter(&registry, &connected);
+        assert!(registry.find(id).is_some());
+        drop(connected);
+        assert!(registry.find(id).is_none());
+        assert_eq!((registry.connected(), registry.list().len()), (0, 0));
+
+        // Neither a place among all nor one of the user's is missing, and none is given back twice.
+        let connected = registry.connect(None).expect("room again");
+        let id = enter(&registry, &connected);
+        registry.leave(id);
+        drop(connected);
+        let connected = registry.connect(None).expect("room still");
+        enter(&registry, &connected);
+        assert!(registry.connect(None).is_none());
     }
 }

@@ -52,6 +52,11 @@ impl User {
         (&self.credential, &self.secondary) == (&other.credential, &other.secondary)
     }
 
+    /// True if a login that was checked by this record was checked by the passwords of now.
+    fn has_checked_by(&self, record: &UserRecord) -> bool {
+        (&self.credential, &self.secondary) == (&record.credential, &record.secondary)
+    }
+
     /// What the configuration has to log in to backends with.
     fn secrets(&self) -> Vec<BackendSecret> {
         let known = std::iter::once(&self.credential).chain(&self.secondary);
@@ -145,10 +150,13 @@ impl Users {
     /// that are authenticated with it from now on, and what a backend has said of passwords is asked again.
     pub fn follow(&self, listed: HashMap<String, User>, settings: BackendAuth) {
         let before = self.configured.load_full();
+        // Until the new one holds, nothing is taken in of logins: see `keys`.
+        let checked = self.checked();
         let next = Configured::new(listed, settings, (&before.listed, &self.rights));
         let is_less = before.listed.keys().any(|name| !next.listed.contains_key(name));
         let is_asked_otherwise = before.settings.unlisted != next.settings.unlisted;
         self.configured.store(Arc::new(next));
+        drop(checked);
         if is_less || is_asked_otherwise {
             self.accounts_changed();
         }
@@ -205,17 +213,20 @@ impl Users {
         Newcomer { user: name.into(), rank, limit, source: visitor.source() }
     }
 
-    /// What sessions of this user log in to backends with, after a login that left `secret`.
-    pub fn keys(&self, name: &str, secret: &BackendSecret) -> Arc<Keys> {
+    /// What sessions of this user log in to backends with, after a login that left `secret` and was checked by `record`. A login may
+    /// have begun before the file had another password: what it proves is the old one, which must not become right again.
+    pub fn keys(&self, name: &str, (secret, record): (&BackendSecret, &UserRecord)) -> Arc<Keys> {
+        // Before the configuration is looked at, so that it does not change before the secret is taken in.
+        let mut checked = self.checked();
         if let Some(Listed { user, keys: Some(keys) }) = self.configured.load().listed.get(name) {
             // The other passwords of a listed user are in the file.
             let is_hash = !matches!(user.credential, Credential::Plain(_));
-            if is_hash {
+            if is_hash && user.has_checked_by(record) {
                 keys.learn(secret, Trust::Always);
             }
             return keys.clone();
         }
-        let keys = self.checked().entry(name.to_owned()).or_default().keys(&self.rights);
+        let keys = checked.entry(name.to_owned()).or_default().keys(&self.rights);
         keys.learn(secret, Trust::Never);
         keys
     }

@@ -34,7 +34,7 @@ use crate::answer;
 use crate::client_error::{ClientError, Lost, ProxyError};
 use crate::follow::AT_RISK;
 use crate::io::{Cut, Input, Relayed, Text};
-use crate::login::say_welcome;
+use crate::login::{remark_of, say_welcome};
 use crate::needs::pinning;
 use crate::rescue::Tries;
 use crate::run::{Carried, Job};
@@ -324,7 +324,8 @@ impl Session {
                 Ok(()) => {
                     self.held.activity.enters(self.state.want.schema.as_deref());
                     let (status, account) = (self.state.status, &self.worker.memory);
-                    say_welcome(&mut self.client, status, &outcome, account).await?;
+                    let remark = remark_of(&outcome, &self.login, &self.next_user.settings.nonce);
+                    say_welcome(&mut self.client, status, (&outcome, &remark), account).await?;
                     Ok(Served::Answered)
                 }
                 Err(error) => {

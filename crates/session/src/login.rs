@@ -17,10 +17,12 @@ use delphinus_clients::{
 };
 use delphinus_memory::{Account, Owner, Share};
 use delphinus_net::rt::{self, Either};
+use delphinus_net::tls::ServerTls;
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Peer, Stream, serve_login};
 use delphinus_pool::{Identity, Memory};
 use delphinus_state::{Pins, SqlStatements};
 use delphinus_topology::ServerFacts;
+use delphinus_wire::auth::Nonce;
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings};
 use delphinus_wire::response::{Layer, OkPacket, SessionChanges, Status};
@@ -143,10 +145,11 @@ async fn log_in(
     let seed = Seed { clusters, stream, buffer, listener, settings, info, client_ip: ip };
     let mut session = seed.grow(worker, &facts, &outcome);
     session.state.pin_if_dedicated(&session.worker.users);
+    let remark = remark_of(&outcome, &session.login, &session.next_user.settings.nonce);
     // Boxed for the same reason: it may have to check a connection out, which takes most of the room.
     let Session { worker, client, held, state, .. } = &mut session;
     let limits = (worker.settings().connect_timeout_ms, &worker.memory);
-    let finished = Box::pin(finish_login(client, held, state, &outcome, limits)).await;
+    let finished = Box::pin(finish_login(client, held, state, (&outcome, &remark), limits)).await;
     if let Err(error) = finished {
         session.leave();
         return Err(error);
@@ -228,7 +231,7 @@ struct Seed {
 impl Seed {
     fn grow(self, worker: Rc<Worker>, facts: &ServerFacts, outcome: &LoginOutcome) -> Session {
         let initial = worker.shared(first_state(&worker, facts, outcome, self.listener.mode));
-        let keys = worker.users.keys(&outcome.user, &outcome.secret);
+        let keys = worker.users.keys(&outcome.user, (&outcome.secret, &outcome.record));
         let identity = worker.pool.identity(
             Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
                 .of_client(self.client_ip, outcome.attributes.clone())
@@ -311,7 +314,7 @@ async fn finish_login(
     client: &mut Client,
     held: &mut Held,
     state: &mut Wanted,
-    outcome: &LoginOutcome,
+    (outcome, remark): (&LoginOutcome, &[u8]),
     (limit_ms, account): (u64, &Account),
 ) -> Result<(), NetError> {
     if let Err(error) = check_schema(held, state, limit_ms).await {
@@ -319,14 +322,19 @@ async fn finish_login(
         return Err(NetError::Closed);
     }
     held.activity.enters(state.want.schema.as_deref());
-    say_welcome(client, state.status, outcome, account).await
+    say_welcome(client, state.status, (outcome, remark), account).await
 }
 
-/// Says OK; from then on, the connection is compressed as was agreed.
+/// The remark of the OK: a proof for MariaDB's clients, which may take the listener's certificate for it.
+pub(crate) fn remark_of(outcome: &LoginOutcome, login: &LoginFacts, nonce: &Nonce) -> Vec<u8> {
+    outcome.remark(nonce, login.listener.tls.as_ref().map(ServerTls::fingerprint))
+}
+
+/// Says OK, with this remark; from then on, the connection is compressed as was agreed.
 pub(crate) async fn say_welcome(
     client: &mut Client,
     status: Status,
-    outcome: &LoginOutcome,
+    (outcome, remark): (&LoginOutcome, &[u8]),
     account: &Account,
 ) -> Result<(), NetError> {
     let mut out = Vec::new();
@@ -336,7 +344,7 @@ pub(crate) async fn say_welcome(
     let at = begin_packet(&mut out);
     let told = Layer::of_client(&outcome.attributes, client.capabilities).told();
     let changes = SessionChanges::new(&told);
-    OkPacket { status, changes, ..OkPacket::default() }.put(&mut out, 0, client.capabilities);
+    OkPacket { status, info: remark, changes, ..OkPacket::default() }.put(&mut out, 0, client.capabilities);
     end_packet(&mut out, at, outcome.next_seq);
     client.write_bytes(&out).await?;
     let level = outcome.connection.zstd_level.clamp(1, MOST_ZSTD_LEVEL);

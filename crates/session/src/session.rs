@@ -121,7 +121,7 @@ impl Session {
         registry
             .change_user(&self.held.activity, newcomer)
             .map_err(|refusal| self.worker.refused(refusal, (&outcome.user, &self.held.activity.host)))?;
-        let keys = worker.users.keys(&outcome.user, &outcome.secret);
+        let keys = worker.users.keys(&outcome.user, (&outcome.secret, &outcome.record));
         let initial = worker.shared(first_state(&worker, &facts, outcome, self.login.listener.mode));
         let identity = worker.pool.identity(
             Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)

@@ -1,5 +1,7 @@
 //! What is remembered of users, and when it is forgotten. No backend is asked here.
 
+use delphinus_wire::auth::caching_sha2;
+
 use super::*;
 
 fn settings(max_verifiers: usize, verifier_ttl: Duration) -> BackendAuth {
@@ -41,6 +43,11 @@ fn verified(users: &Users, name: &str) -> Vec<Password> {
     users.record(name, None).verified
 }
 
+/// After a login that has begun now.
+fn keys_of(users: &Users, name: &str, secret: &BackendSecret) -> Arc<Keys> {
+    users.keys(name, (secret, &users.record(name, None)))
+}
+
 fn verify(users: &Users, name: &str, password: &Password, now: Instant) {
     users.verify(name, (password, users.state_of(name)), now);
 }
@@ -53,7 +60,7 @@ fn what_is_proved_while_accounts_change_is_not_remembered() {
     users.accounts_changed();
     users.verify("bob", (&right, asked), now);
     assert!(verified(&users, "bob").is_empty(), "it may have been the old one");
-    let session = users.keys("bob", &BackendSecret::Plain(right.clone()));
+    let session = keys_of(&users, "bob", &BackendSecret::Plain(right.clone()));
     let asked = users.state_of("bob");
     session.have_changed();
     users.verify("bob", (&right, asked), now);
@@ -103,7 +110,7 @@ fn a_password_lives_as_long_as_a_session_or_its_trust() {
     let users = users(10, MINUTE);
     let right = Password::new("right");
     verify(&users, "bob", &right, rt::now());
-    let session = users.keys("bob", &BackendSecret::Plain(right.clone()));
+    let session = keys_of(&users, "bob", &BackendSecret::Plain(right.clone()));
     let trusted = session.trusted(rt::now());
     assert_eq!(trusted, std::slice::from_ref(&right), "a session's login takes no trust away");
     users.accounts_changed();
@@ -145,7 +152,7 @@ fn listed_users_come_first_and_both_of_their_passwords_serve_backends() {
     assert_eq!(record.credential, Credential::Plain(Password::new("new")));
     assert_eq!(record.secondary, Some(Credential::Plain(Password::new("old"))));
     assert!(record.verified.is_empty());
-    let keys = users.keys("app", &BackendSecret::Plain(Password::new("old")));
+    let keys = keys_of(&users, "app", &BackendSecret::Plain(Password::new("old")));
     let list = keys.for_backend(delphinus_topology::BackendId(0), rt::now()).unwrap();
     let secrets: Vec<_> = list.into_iter().map(|(_, secret)| secret).collect();
     assert_eq!(secrets, ["new", "old"].map(|text| BackendSecret::Plain(Password::new(text))));
@@ -169,7 +176,7 @@ fn unknown_users_are_decoys_unless_a_backend_is_asked() {
 fn users_change_while_it_runs_and_only_those_who_changed_are_asked_again() {
     let users = users(10, MINUTE);
     let secret = |text| BackendSecret::Plain(Password::new(text));
-    let (before, bob) = (users.keys("app", &secret("new")), users.keys("bob", &secret("pw")));
+    let (before, bob) = (keys_of(&users, "app", &secret("new")), keys_of(&users, "bob", &secret("pw")));
     let epochs = (before.epoch(), bob.epoch());
     // Another limit, and one more user: what is known of passwords stays.
     let mut next = listed();
@@ -177,7 +184,7 @@ fn users_change_while_it_runs_and_only_those_who_changed_are_asked_again() {
     next.insert("more".to_owned(), user(plain("more"), None));
     users.follow(next, settings(10, MINUTE));
     assert_eq!(users.find("app").unwrap().max_connections, Some(7));
-    assert!(Arc::ptr_eq(&users.keys("app", &secret("new")), &before) && users.may_come("more", None));
+    assert!(Arc::ptr_eq(&keys_of(&users, "app", &secret("new")), &before) && users.may_come("more", None));
     assert_eq!((before.epoch(), bob.epoch()), epochs);
     // Another password: for its next logins connections of the former one do not serve any more.
     let mut next = listed();
@@ -185,7 +192,7 @@ fn users_change_while_it_runs_and_only_those_who_changed_are_asked_again() {
     next.insert("app".to_owned(), user(plain("newest"), Some(plain("new"))));
     users.follow(next, settings(10, MINUTE));
     assert_eq!(users.record("app", None).credential, plain("newest"));
-    let after = users.keys("app", &secret("newest"));
+    let after = keys_of(&users, "app", &secret("newest"));
     assert!(Arc::ptr_eq(&after, &before) && after.epoch() > epochs.0, "also for its sessions that are there");
     let list = after.for_backend(delphinus_topology::BackendId(0), rt::now()).unwrap();
     let secrets: Vec<_> = list.into_iter().map(|(_, secret)| secret).collect();
@@ -197,4 +204,33 @@ fn users_change_while_it_runs_and_only_those_who_changed_are_asked_again() {
     users.follow(next, BackendAuth { unlisted: false, ..settings(10, MINUTE) });
     assert!(users.find("app").is_none() && !users.may_come("app", None));
     assert!(bob.epoch() > epochs.1);
+}
+
+#[test]
+fn a_login_that_began_before_another_password_was_listed_does_not_bring_the_old_one_back() {
+    let (old, new) = (Password::new("old"), Password::new("new"));
+    let hash = |password: &Password| {
+        Credential::Sha2Hash(caching_sha2::StoredHash::new(password.expose(), *b"0123456789abcdefghij"))
+    };
+    let lists = |credential| HashMap::from([("app".to_owned(), user(credential, None))]);
+    let first = |keys: &Keys| keys.first_for(delphinus_topology::BackendId(0)).map(|(_, secret)| secret);
+    for before in [hash(&old), Credential::Backend, plain("old")] {
+        let users = Users::new(lists(before.clone()), settings(10, MINUTE));
+        let begun = users.record("app", None);
+        users.follow(lists(hash(&new)), settings(10, MINUTE));
+        let late = users.keys("app", (&BackendSecret::Plain(old.clone()), &begun));
+        assert!(verified(&users, "app").is_empty(), "{before:?}: the old password would be right for ever");
+        assert_eq!(first(&late), None, "{before:?}");
+        let keys = keys_of(&users, "app", &BackendSecret::Plain(new.clone()));
+        assert_eq!(verified(&users, "app"), std::slice::from_ref(&new));
+        assert_eq!(first(&keys), Some(BackendSecret::Plain(new.clone())));
+    }
+    // Another change of the user, and a login by the hash of now.
+    let users = Users::new(lists(hash(&old)), settings(10, MINUTE));
+    let begun = users.record("app", None);
+    let mut next = lists(hash(&old));
+    next.get_mut("app").unwrap().max_connections = Some(7);
+    users.follow(next, settings(10, MINUTE));
+    users.keys("app", (&BackendSecret::Plain(old.clone()), &begun));
+    assert_eq!(verified(&users, "app"), [old]);
 }

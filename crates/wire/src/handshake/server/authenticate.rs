@@ -132,6 +132,7 @@ impl Pending {
             return self.deny(&connection, if is_listed { "wrong password" } else { "unknown user" });
         };
         let before_ok = before_ok.map(|payload| connection.packet(payload));
+        let record = self.record.expect("invariant: set by begin, before any check");
         Step::Done(Box::new(LoginOutcome {
             connection: self.established,
             user: self.user,
@@ -139,6 +140,7 @@ impl Pending {
             attributes: self.attributes,
             plugin,
             secret,
+            record: Box::new(record.without_verified()),
             before_ok,
             next_seq: connection.seq,
         }))

@@ -1,6 +1,6 @@
 //! What goes into and comes out of a client's login.
 
-use crate::auth::{BackendSecret, Credential, Password, Plugin};
+use crate::auth::{BackendSecret, Credential, Fingerprint, Nonce, Password, Plugin, server_proof};
 use crate::capability::Capabilities;
 use crate::error_code;
 use crate::handshake::{ConnectAttributes, Packet};
@@ -39,6 +39,11 @@ impl UserRecord {
             verified: self.verified.iter().map(|_| Password::new(".")).collect(),
             is_listed: false,
         }
+    }
+
+    /// The same without the passwords of earlier logins.
+    pub(super) fn without_verified(self) -> Self {
+        Self { verified: Vec::new(), ..self }
     }
 
     pub(super) fn is_listed(&self) -> bool {
@@ -85,10 +90,25 @@ pub struct LoginOutcome {
     pub plugin: Plugin,
     /// What to log in to backends with.
     pub secret: BackendSecret,
+    /// What was known of the user when the login began, but for passwords of earlier logins: the login was checked by it, and it
+    /// may have changed since.
+    pub record: Box<UserRecord>,
     /// To send before the OK packet.
     pub before_ok: Option<Packet>,
     /// Sequence id of the OK packet.
     pub next_seq: u8,
+}
+
+impl LoginOutcome {
+    /// The remark of the OK packet. In TLS with this certificate, MariaDB's clients are told the proof that the password is known here:
+    /// those that verify certificates take a self-signed one for it. All others are told nothing, as by any server.
+    pub fn remark(&self, nonce: &Nonce, certificate: Option<Fingerprint>) -> Vec<u8> {
+        // By flags of their own that family is known.
+        let is_theirs = self.connection.capabilities.mariadb_bits() != 0;
+        let certificate = certificate.filter(|_| self.connection.is_tls && is_theirs);
+        let proof = certificate.and_then(|shown| server_proof(self.plugin, &self.secret, nonce, shown));
+        proof.unwrap_or_default()
+    }
 }
 
 /// A login that failed.
@@ -167,5 +187,43 @@ impl Refusal {
         let given = if has_password { "YES" } else { "NO" };
         let text = format!("Access denied for user '{user}'@'{host}' (using password: {given})");
         Self::new(error_code::ER_ACCESS_DENIED_ERROR, *b"28000", text, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mariadbs_clients_in_tls_are_told_a_proof_and_no_others() {
+        let (nonce, certificate) = (*b"abcdefghijklmnopqrst", Fingerprint::of(b"certificate"));
+        let password = || Password::new("secret");
+        let remark = |capabilities, is_tls, plugin| {
+            let outcome = LoginOutcome {
+                connection: Established {
+                    capabilities,
+                    max_packet_len: 0,
+                    collation: 45,
+                    zstd_level: 0,
+                    is_tls,
+                },
+                user: "app".to_owned(),
+                schema: None,
+                attributes: ConnectAttributes::default(),
+                plugin,
+                secret: BackendSecret::Plain(password()),
+                record: Box::new(UserRecord::new(Credential::Plain(password()))),
+                before_ok: None,
+                next_seq: 2,
+            };
+            outcome.remark(&nonce, Some(certificate))
+        };
+        let theirs = Capabilities::PROTOCOL_41 | Capabilities::MARIADB_STMT_BULK;
+        let others = Capabilities::PROTOCOL_41 | Capabilities::LONG_PASSWORD;
+        let proof = server_proof(Plugin::Native, &BackendSecret::Plain(password()), &nonce, certificate);
+        assert_eq!(Some(remark(theirs, true, Plugin::Native)), proof);
+        assert!(remark(others, true, Plugin::Native).is_empty(), "a client could show it to its user");
+        assert!(remark(theirs, false, Plugin::Native).is_empty(), "there is no certificate");
+        assert!(remark(theirs, true, Plugin::CachingSha2).is_empty(), "the plugin has no proof");
     }
 }
