@@ -254,8 +254,8 @@ pub fn decide(
         let position = backend.position.clone();
         has_changed |= take_in((backend, &mut next.succession), observation, settings, &mut events);
         has_moved |= !is_same(position.as_ref(), backend.position.as_ref());
-        if let Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } = observation {
-            has_moved |= rest::feel(&mut next, *backend, answer);
+        if let Observation::Probe { backend, outcome, .. } = observation {
+            has_moved |= rest::hear(&mut next, *backend, outcome);
         }
     }
     if has_changed || discovery::is_waiting(&next) {
