@@ -1,7 +1,8 @@
 //! The ways of a statement through the proxy, and what can go wrong under it: each way with each trouble. What the client is told
 //! depends on what the statement does, never on how it was sent.
 //!
-//! So there is one table for all ways of a write, and one for all of a read.
+//! So there is one table for all ways of a write, and one for all of a read. An array of parameters does more than one thing, and has
+//! its own.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -66,18 +67,23 @@ fn execution(client: &mut Client, step: Step, sql: &str) -> u16 {
     }
 }
 
-/// COM_STMT_BULK_EXECUTE of one row. Source: <https://mariadb.com/kb/en/com_stmt_bulk_execute/>
+/// COM_STMT_BULK_EXECUTE of one row.
 fn bulk(client: &mut Client, step: Step, sql: &str) -> u16 {
+    if step == Step::Before { execution(client, step, sql) } else { run_rows(client, &[MARK]) }
+}
+
+/// COM_STMT_BULK_EXECUTE of the session's first prepared statement, with one parameter for each row.
+/// Source: <https://mariadb.com/kb/en/com_stmt_bulk_execute/>
+fn run_rows(client: &mut Client, rows: &[&str]) -> u16 {
     /// Types are sent; they are those of a string.
     const WITH_TYPES: [u8; 2] = [128, 0];
     const STRING: [u8; 2] = [0xfe, 0];
-    if step == Step::Before {
-        return execution(client, step, sql);
-    }
     let mut payload = vec![Code::StmtBulkExecute as u8, 1, 0, 0, 0];
     payload.extend(WITH_TYPES.iter().chain(&STRING));
-    payload.extend([0, u8::try_from(MARK.len()).unwrap()]);
-    payload.extend(MARK.as_bytes());
+    for row in rows {
+        payload.extend([0, u8::try_from(row.len()).unwrap()]);
+        payload.extend(row.as_bytes());
+    }
     told(client.send(&payload).and_then(|()| client.read_replies()))
 }
 
@@ -118,8 +124,10 @@ const WRITES: &[Flow] = &[
         name: "execution with ROW_COUNT()",
         send: |client, step| execution(client, step, "INSERT INTO app.flow (t, m) VALUES (?, ROW_COUNT())"),
     },
-    Flow { name: "bulk", send: |client, step| bulk(client, step, "INSERT INTO app.flow (t) VALUES (?)") },
 ];
+
+const ARRAYS: &[Flow] =
+    &[Flow { name: "bulk", send: |client, step| bulk(client, step, "INSERT INTO app.flow (t) VALUES (?)") }];
 
 const READS: &[Flow] = &[
     Flow {
@@ -306,6 +314,8 @@ type Row = [u16; SITUATIONS.len()];
 
 /// What every write is told, in the order of `TROUBLES`.
 const OF_WRITES: [Row; TROUBLES.len()] = [[0, 0, 1213, 1290], [9101, 1213, 1213, 4031], [0, 0, 1213, 4031]];
+/// What every array is told: that one of its rows was refused does not say that none was written.
+const OF_ARRAYS: [Row; TROUBLES.len()] = [[1290, 1213, 1213, 1290], OF_WRITES[1], OF_WRITES[2]];
 /// What every read is told.
 const OF_READS: [Row; TROUBLES.len()] = [[0, 0, 0, 0], [0, 1213, 1213, 4031], [0, 0, 1213, 4031]];
 
@@ -328,5 +338,29 @@ fn check(ground: &Ground, flows: &[Flow], expected: [Row; TROUBLES.len()]) {
 fn what_is_told_does_not_depend_on_the_way() {
     let ground = ground(Flavor::MariaDb);
     check(&ground, WRITES, OF_WRITES);
+    check(&ground, ARRAYS, OF_ARRAYS);
     check(&ground, READS, OF_READS);
+    no_row_of_an_array_is_run_twice(&ground);
+}
+
+/// The server stops to take writes while the second row runs: the first one is committed, and the second or the third one is refused.
+fn no_row_of_an_array_is_run_twice(ground: &Ground) {
+    let primary = ground.primary();
+    primary.query("CREATE TABLE app.flow_rows (id INT PRIMARY KEY, n INT, slept INT)").unwrap();
+    primary.query("INSERT INTO app.flow_rows VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0)").unwrap();
+    let mut client = ground.login.connect().unwrap();
+    let sql = "UPDATE app.flow_rows SET n = n + 1, slept = SLEEP((id = 2) * 0.5) WHERE id = ?";
+    assert_eq!(client.prepare(sql).unwrap().unwrap().id, 1, "the first one of the session");
+    let told = scope(|scope| {
+        let running = scope.spawn(|| run_rows(&mut client, &["1", "2", "3"]));
+        let sleeping = "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep'";
+        until(PATIENCE, "the second row to run", || Ok(!primary.query(sleeping)?.is_empty())).unwrap();
+        // It may wait for the row that runs.
+        primary.query("SET GLOBAL read_only = 1").unwrap();
+        let _ = until(2 * SWITCHOVER, "the answer", || Ok(running.is_finished()));
+        primary.query("SET GLOBAL read_only = 0").unwrap();
+        running.join().unwrap()
+    });
+    assert_eq!(told, 1290);
+    assert_eq!(primary.query("SELECT n FROM app.flow_rows WHERE id = 1").unwrap().trim(), "1");
 }

@@ -4,7 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use delphinus_topology::{BackendId, Event, Fault, Observation, ProbeOutcome, Snapshot, Wish, decide};
+use delphinus_topology::{
+    Answer, BackendId, Event, Fault, Observation, ProbeOutcome, Snapshot, Wish, decide,
+};
 use tracing::{error, info, warn};
 
 use delphinus_view::Positions;
@@ -83,14 +85,23 @@ impl Actor {
         for observation in observations {
             match observation {
                 Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } => {
+                    if self.is_another(*backend, answer) {
+                        self.positions.begin_anew(*backend);
+                    }
                     self.positions.learn(*backend, answer.position.as_ref());
                 }
                 Observation::Moved { backend, .. } | Observation::Listed { backend, member: None, .. } => {
-                    self.positions.learn(*backend, None);
+                    self.positions.begin_anew(*backend);
                 }
                 _ => {}
             }
         }
+    }
+
+    /// True if another server answers than the one that was there before, by what both have told.
+    fn is_another(&self, backend: BackendId, answer: &Answer) -> bool {
+        let known = self.snapshot.backend(backend).and_then(|known| known.identity.clone());
+        known.zip(answer.told_identity()).is_some_and(|(known, told)| !known.is_same(&told))
     }
 
     fn log(&self, event: &Event) {

@@ -251,6 +251,9 @@ fn order(snapshot: &Snapshot, watched: &[Watched], kind: Kind) {
 mod tests {
     use std::time::Duration;
 
+    use delphinus_topology::{Answer, Identity, ProbeOutcome, ServerFacts};
+    use delphinus_wire::gtid::GtidSet;
+
     use super::*;
     use crate::settings::sample;
 
@@ -283,6 +286,23 @@ mod tests {
             found
         })
         .unwrap()
+    }
+
+    /// What both have executed reads the same.
+    #[test]
+    fn what_was_heard_of_a_server_does_not_count_for_another_one_that_answers_in_its_place() {
+        let (mut monitor, reader) = Monitor::new(sample(Kind::Static, 1));
+        let mut answers = |number| {
+            let identity = Some(Identity { number, uuid: "".into() }.into());
+            let position = Some(GtidSet::parse("0-1-5").unwrap().into());
+            let bare = Answer::bare(ServerFacts::bare("10.11.6-MariaDB").into(), false);
+            let outcome = ProbeOutcome::Answered(Answer { identity, position, ..bare });
+            let seen = Observation::Probe { backend: BackendId(0), at: rt::now(), outcome };
+            monitor.actor.act(&[seen], rt::now());
+            reader.positions().probe(BackendId(0))
+        };
+        assert_eq!((answers(1), answers(1)), (1, 2));
+        assert!(answers(2) > 2 + 2, "the probes of another server are later than all of the one before");
     }
 
     #[test]

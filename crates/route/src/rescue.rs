@@ -77,6 +77,9 @@ pub enum Parts {
     One,
     /// A part may have been done before another one was refused.
     Several,
+    /// An array of parameters, of which each row is an execution of its own: the rows before the one that was refused may have been
+    /// done. In a transaction they end with that.
+    Rows,
 }
 
 impl Parts {
@@ -214,7 +217,11 @@ pub fn attempts(harm: Harm) -> u32 {
 pub fn rescue(trouble: Trouble, situation: Situation) -> Verdict {
     let verdict = verdict(trouble, situation);
     debug_assert!(
-        verdict != Verdict::Elsewhere || situation.harm != Harm::Writes,
+        match verdict {
+            Verdict::Elsewhere => situation.harm != Harm::Writes,
+            Verdict::OnNextPrimary | Verdict::BeginAnew => situation.parts == Parts::One,
+            _ => true,
+        },
         "a write that may have been done is sent again: {trouble:?}, {situation:?}"
     );
     verdict
@@ -222,8 +229,8 @@ pub fn rescue(trouble: Trouble, situation: Situation) -> Verdict {
 
 fn verdict(trouble: Trouble, situation: Situation) -> Verdict {
     match trouble {
-        Trouble::Refused if situation.parts == Parts::One => after_refusal(situation),
-        Trouble::Refused => Verdict::Tell,
+        Trouble::Refused if situation.parts == Parts::Several => Verdict::Tell,
+        Trouble::Refused => after_refusal(situation),
         Trouble::BrokenOff(ends) => {
             let is_suspect = ends == Ends::Itself && situation.suspicion == Suspicion::Killed;
             let runs_again = situation.holds == Holds::Nothing && may_run_again(situation) && !is_suspect;
@@ -234,8 +241,12 @@ fn verdict(trouble: Trouble, situation: Situation) -> Verdict {
 }
 
 fn after_refusal(situation: Situation) -> Verdict {
-    let Situation { transaction, next, .. } = situation;
-    let may_run_again = next == NextPrimary::Awaited && situation.is_at_hand && situation.attempt < REFUSALS;
+    let Situation { transaction, next, parts, .. } = situation;
+    // Not the rows of an array, in a transaction neither: what they have written to tables without transactions stays.
+    let may_run_again = parts == Parts::One
+        && next == NextPrimary::Awaited
+        && situation.is_at_hand
+        && situation.attempt < REFUSALS;
     match (situation.side, situation.holds) {
         (Side::Replica { may_leave: true }, _) if transaction != Transaction::None => Verdict::ToPrimary,
         (Side::Primary, Holds::Nothing) if transaction == Transaction::None && may_run_again => {

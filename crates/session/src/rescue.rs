@@ -84,6 +84,8 @@ pub(crate) struct Sent<'a> {
     pub statement: &'a Statement,
     /// It runs the statement; to prepare it, or to enter a schema, changes nothing on the server.
     pub runs: bool,
+    /// It runs once for each row of an array.
+    pub has_rows: bool,
     pub input: Input,
     pub attempt: u32,
 }

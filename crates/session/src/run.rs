@@ -32,6 +32,11 @@ pub(crate) trait Job {
         true
     }
 
+    /// True if it runs once for each row of an array: an error at one says nothing of those before it.
+    fn has_rows(&self) -> bool {
+        false
+    }
+
     /// How its answer is built.
     fn shape(&self) -> Shape {
         Shape::Results
@@ -213,7 +218,8 @@ impl Session {
                 }
                 forwarded => forwarded,
             };
-            let sent = Sent { statement: job.statement(), runs: job.runs(), input, attempt: tries.attempt };
+            let (statement, runs, has_rows) = (job.statement(), job.runs(), job.has_rows());
+            let sent = Sent { statement, runs, has_rows, input, attempt: tries.attempt };
             match Box::pin(self.rescue_command(checkout, forwarded, sent)).await? {
                 Rescued::Again => {}
                 Rescued::Elsewhere(backend) => tries.go_elsewhere(backend).await,

@@ -254,8 +254,8 @@ pub fn decide(
         let position = backend.position.clone();
         has_changed |= take_in((backend, &mut next.succession), observation, settings, &mut events);
         has_moved |= !is_same(position.as_ref(), backend.position.as_ref());
-        if let Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } = observation {
-            has_moved |= rest::feel(&mut next, *backend, answer);
+        if let Observation::Probe { backend, outcome, .. } = observation {
+            has_moved |= rest::hear(&mut next, *backend, outcome);
         }
     }
     if has_changed || discovery::is_waiting(&next) {
@@ -408,9 +408,7 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
         backend.sql_mode = Some(answer.sql_mode.clone());
         backend.group.clone_from(&answer.group);
         backend.followers.clone_from(&answer.followers);
-        let own = answer.group.as_ref().map(|view| view.own.clone()).filter(|own| !own.is_empty());
-        let told = answer.identity.clone().or_else(|| own.map(|own| Identity::of_uuid(own).into()));
-        backend.identity = told.or(backend.identity.take());
+        backend.identity = answer.told_identity().or(backend.identity.take());
         backend.facts = Some(answer.facts.clone());
     }
     !is_same

@@ -132,6 +132,12 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Which server it is, as far as it was asked: by its own word, or by what its group knows it by.
+    pub fn told_identity(&self) -> Option<Arc<Identity>> {
+        let own = || self.group.as_ref().map(|view| view.own.clone()).filter(|own| !own.is_empty());
+        self.identity.clone().or_else(|| own().map(|own| Identity::of_uuid(own).into()))
+    }
+
     /// The least that a server says: what every probe asks, and nothing beside it. Tests and simulations begin with it.
     pub fn bare(facts: Arc<ServerFacts>, read_only: bool) -> Self {
         Self {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use delphinus_wire::gtid::GtidSet;
 
 use crate::backend::{Backend, BackendId};
-use crate::observation::{Answer, Observation};
+use crate::observation::{Answer, Observation, ProbeOutcome};
 use crate::snapshot::Snapshot;
 
 /// The primary had the same position in two probes, and this proxy was writing nothing.
@@ -70,8 +70,16 @@ impl Search {
     }
 }
 
-/// Takes in what `backend` has answered; true if a rest may begin or end with it.
-pub(crate) fn feel(next: &mut Snapshot, backend: BackendId, answer: &Answer) -> bool {
+/// Takes in how a probe of `backend` has ended; true if a rest may begin or end with it.
+pub(crate) fn hear(next: &mut Snapshot, backend: BackendId, outcome: &ProbeOutcome) -> bool {
+    match outcome {
+        ProbeOutcome::Answered(answer) => feel(next, backend, answer),
+        _ => miss(next, backend),
+    }
+}
+
+/// It has answered.
+fn feel(next: &mut Snapshot, backend: BackendId, answer: &Answer) -> bool {
     if next.primary().is_none_or(|primary| primary.id != backend) {
         return false;
     }
@@ -82,6 +90,16 @@ pub(crate) fn feel(next: &mut Snapshot, backend: BackendId, answer: &Answer) -> 
     (pulse.of, pulse.writes) = (Some(backend), writes);
     pulse.position.clone_from(&answer.position);
     is_news
+}
+
+/// It was asked in vain: what others write there from now on is not seen, as long as it lets nobody in who asks.
+fn miss(next: &mut Snapshot, backend: BackendId) -> bool {
+    let pulse = &mut next.pulse;
+    if pulse.of != Some(backend) {
+        return false;
+    }
+    (pulse.of, pulse.position, pulse.writes) = (None, None, None);
+    true
 }
 
 /// The rest that follows from what is known; true if that is news. `whom`: those that were observed; `None`: somebody may be in

@@ -30,6 +30,7 @@ fn a_refused_statement_runs_on_the_next_primary_or_its_transaction_ends() {
         (ALONE, OnNextPrimary),
         (Situation { harm: Harm::Begins, ..ALONE }, OnNextPrimary),
         (Situation { parts: Parts::Several, ..ALONE }, Tell),
+        (Situation { parts: Parts::Rows, ..ALONE }, Tell),
         (Situation { is_at_hand: false, ..ALONE }, Tell),
         (Situation { next: NextPrimary::NotAwaited, ..ALONE }, Tell),
         (Situation { next: NextPrimary::Never, ..ALONE }, Tell),
@@ -40,6 +41,9 @@ fn a_refused_statement_runs_on_the_next_primary_or_its_transaction_ends() {
         (Situation { holds: Holds::Transaction, ..ALONE }, Tell),
         (IN_TRANSACTION, GiveUp),
         (Situation { parts: Parts::Several, ..IN_TRANSACTION }, Tell),
+        // They are rolled back with it.
+        (Situation { parts: Parts::Rows, ..IN_TRANSACTION }, GiveUp),
+        (Situation { parts: Parts::Rows, ..begun }, GiveUp),
         (Situation { next: NextPrimary::NotAwaited, ..IN_TRANSACTION }, GiveUp),
         (Situation { next: NextPrimary::Never, ..IN_TRANSACTION }, Tell),
         (Situation { holds: Holds::More, ..IN_TRANSACTION }, Tell),

@@ -50,6 +50,10 @@ impl Job for Execution {
         &self.statement
     }
 
+    fn has_rows(&self) -> bool {
+        self.is_bulk
+    }
+
     fn shape(&self) -> Shape {
         Shape::of_execution(self.flags)
     }

@@ -7,6 +7,7 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::Demand;
 use delphinus_sql::{Consistency, Flavor};
 use delphinus_telemetry::ClusterCounters;
+use delphinus_topology::BackendId;
 use delphinus_wire::gtid::GtidSet;
 
 use crate::outlook::Outlook;
@@ -32,7 +33,7 @@ impl Causality {
         counters: &ClusterCounters,
     ) -> Result<bool, PoolError> {
         let backend = checkout.backend();
-        let set = self.to_wait_for(patience, outlook);
+        let set = self.to_wait_for(backend, patience, outlook);
         match ask_until(checkout, &set, patience).await {
             Ok(true) => {
                 counters.consistency_reached.increment();
@@ -49,8 +50,8 @@ impl Causality {
         }
     }
 
-    /// All that is demanded, as one set.
-    fn to_wait_for(&self, patience: Patience, outlook: &Outlook) -> GtidSet {
+    /// All that is demanded of this backend, as one set.
+    fn to_wait_for(&self, backend: BackendId, patience: Patience, outlook: &Outlook) -> GtidSet {
         let demand = outlook.with_snapshot(|snapshot, _| {
             let reading = Reading {
                 level: Consistency::Session,
@@ -62,9 +63,15 @@ impl Causality {
             };
             self.demand(&reading, &[])
         });
+        let token = self.token.clone();
         let sets = match demand {
             Demand::Sets(sets) => sets,
-            Demand::SameAs(_) | Demand::Everything => self.token.clone().into_iter().collect(),
+            // It cannot be read there, or the session would not wait here: its connection has just broken, and the monitor does not know
+            // that yet. The last that was heard of it has to do.
+            Demand::SameAs(seen) if seen != backend => {
+                [token, outlook.progress.probed(seen).clone()].into_iter().flatten().collect()
+            }
+            Demand::SameAs(_) | Demand::Everything => token.into_iter().collect(),
         };
         let mut all = GtidSet::default();
         for set in &sets {
@@ -85,4 +92,26 @@ async fn ask_until(checkout: &mut Checkout, set: &GtidSet, patience: Patience) -
     let answer = checkout.query_patiently(&question, patience.limit).await?;
     let said = answer.rows.first().and_then(|row| row.first()?.as_deref());
     Ok(said == Some(b"0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::{ONE, PRIMARY, Scene, TWO};
+    use super::*;
+
+    /// The replica where it has read last is left out, as its connection broke; the monitor takes it for well.
+    #[test]
+    fn a_session_waits_for_what_it_has_read_on_a_replica_that_has_just_gone() {
+        let scene = Scene::new(None);
+        let mut causality = Causality::default();
+        scene.probed(PRIMARY, "0-1-4");
+        scene.run(&mut causality, PRIMARY, ("INSERT INTO t VALUES (1)", "0-1-5"));
+        scene.probed(ONE, "0-1-7");
+        scene.run(&mut causality, ONE, ("SELECT * FROM t", ""));
+        let found = causality.behind(&scene.reading(Consistency::Session), &[ONE]);
+        assert!(found.must_wait, "the other one is not known to have it");
+        let patience = Patience { limit: Duration::from_millis(100), flavor: Flavor::MariaDb };
+        let set = causality.to_wait_for(TWO, patience, &scene.outlook);
+        assert_eq!(set.to_string(), "0-1-7");
+    }
 }

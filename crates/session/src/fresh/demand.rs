@@ -108,7 +108,8 @@ impl Causality {
             return Demand::SameAs(seen.backend);
         }
         // Of one that is gone the last that was heard has to do.
-        Demand::Sets([token, progress.probed(seen.backend).clone()].into_iter().flatten().collect())
+        let last = progress.last_of(seen.backend, seen.probe);
+        Demand::Sets([token, last].into_iter().flatten().collect())
     }
 
     /// True if a client has named transactions that this backend is not known to have: a token may have been given to the
@@ -242,6 +243,23 @@ mod tests {
         scene.probed(ONE, "0-1-6");
         scene.probed(TWO, "0-1-6");
         assert_eq!(scene.behind(&causality), (vec![], false));
+    }
+
+    #[test]
+    fn what_was_read_on_a_server_has_to_be_found_on_the_next_one_of_its_name() {
+        let scene = Scene::new(None);
+        let mut causality = Causality::default();
+        scene.probed(ONE, "0-1-7");
+        scene.probed(TWO, "0-1-5");
+        scene.run(&mut causality, ONE, ("SELECT * FROM t", ""));
+        assert_eq!(scene.behind(&causality), (vec![TWO], false));
+        scene.begin_anew(ONE);
+        for _ in 0..3 {
+            scene.probed(ONE, "0-1-6");
+            assert_eq!(scene.behind(&causality), (vec![], true), "nobody is known to have it");
+        }
+        scene.probed(TWO, "0-1-7");
+        assert_eq!(scene.behind(&causality), (vec![ONE], false));
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl Scene {
         self.positions.learn(backend, Some(&Arc::new(set)));
     }
 
+    /// Another server is behind the name of this backend.
+    pub(super) fn begin_anew(&self, backend: BackendId) {
+        self.positions.begin_anew(backend);
+    }
+
     pub(super) fn reading(&self, level: Consistency) -> Reading<'_> {
         let patience = Duration::from_millis(100);
         let (snapshot, progress) = (&self.snapshot, &self.outlook.progress);

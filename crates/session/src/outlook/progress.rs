@@ -80,11 +80,20 @@ impl Progress {
         self.positions.of(backend)
     }
 
+    /// The same of the server that has had the probe with this number: another one may be there now.
+    pub(crate) fn last_of(&self, backend: BackendId, probe: u64) -> Option<Arc<GtidSet>> {
+        self.positions.last_of(backend, probe)
+    }
+
     /// True if a backend is known to have executed all of `set`.
     pub(crate) fn has(&self, backend: BackendId, set: &GtidSet) -> bool {
-        let is_probed = self.positions.of(backend).as_ref().is_some_and(|own| own.contains(set));
-        is_probed
-            || self.found.borrow().iter().any(|found| found.backend == backend && found.set.contains(set))
+        if self.positions.of(backend).as_ref().is_some_and(|own| own.contains(set)) {
+            return true;
+        }
+        let probe = self.probe(backend);
+        // Once the probes tell it, they alone count: what was found may be of a server that was there before.
+        let is_of_now = |found: &Found| found.backend == backend && probe < found.probe + 2;
+        self.found.borrow().iter().any(|found| is_of_now(found) && found.set.contains(set))
     }
 
     /// A session has waited on this replica until it had all of `set`.
@@ -138,6 +147,19 @@ mod tests {
         probed(&positions, "0-1-1");
         progress.found(ONE, set("0-1-9"));
         assert!(progress.has(ONE, &set("0-1-9")) && !progress.has(ONE, &set("1-1-2")));
+    }
+
+    #[test]
+    fn what_was_waited_for_on_a_server_is_not_had_by_the_next_one() {
+        let positions = Arc::new(Positions::new(3));
+        let progress = Progress::new(positions.clone());
+        probed(&positions, "0-1-1");
+        progress.found(ONE, set("0-1-5"));
+        assert!(progress.has(ONE, &set("0-1-5")));
+        positions.begin_anew(ONE);
+        assert!(!progress.has(ONE, &set("0-1-5")) && !progress.has(ONE, &set("0-1-1")));
+        probed(&positions, "0-1-3");
+        assert!(!progress.has(ONE, &set("0-1-5")));
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub(super) fn situation(stand: Stand<'_>, sent: Sent<'_>, harm: Harm, suspicion:
     let transaction = state.transaction();
     Situation {
         harm,
-        parts: Parts::of(sent.statement),
+        parts: if sent.has_rows { Parts::Rows } else { Parts::of(sent.statement) },
         is_at_hand: sent.input.is_whole() && !held.activity.is_killed(),
         holds: state.holds(),
         transaction,

@@ -85,6 +85,29 @@ fn without_the_primary_or_its_position_there_is_no_rest() {
     assert!(!bench.snapshot.tells_gtids);
 }
 
+/// It lives, and others may write there: nobody can see that any more.
+#[test]
+fn a_primary_that_cannot_be_asked_ends_the_rest_until_it_has_told_twice_again() {
+    let rest = Some(Rest { writes: 3, is_even: true });
+    for failure in [
+        ProbeOutcome::Denied("Access denied for user 'monitor'".into()),
+        ProbeOutcome::Full("Too many connections".into()),
+    ] {
+        let mut bench = Bench::new();
+        for _ in 0..2 {
+            for backend in [1, 2, 0] {
+                bench.probe(backend, "0-1-5", Some(3));
+            }
+        }
+        assert_eq!(bench.snapshot.rest, rest);
+        assert_eq!(bench.see(1, failure.clone()), rest, "{failure:?} of a replica");
+        assert_eq!(bench.see(0, failure.clone()), None, "{failure:?}");
+        assert!(bench.snapshot.primary().is_some_and(Backend::is_up) && bench.snapshot.tells_gtids);
+        assert_eq!(bench.probe(0, "0-1-5", Some(3)), None, "{failure:?}");
+        assert_eq!(bench.probe(0, "0-1-5", Some(3)), rest, "{failure:?}");
+    }
+}
+
 /// Found step by step, it is what a look at all replicas would find.
 #[test]
 fn the_search_finds_what_a_look_at_everybody_does() {
