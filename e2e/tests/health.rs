@@ -116,6 +116,20 @@ fn writes_follow_whoever_moves_the_roles() {
     demote(&stage.cluster.servers[1]).unwrap();
     follow(&stage.cluster.servers[1], &stage.cluster.servers[0]).unwrap();
     until_state(&admin, &names[1], "up");
+
+    // One that follows no server any more has no lag to tell.
+    stage.cluster.servers[2].query("STOP SLAVE; RESET SLAVE ALL").unwrap();
+    until(LIMIT, "it to be left out", || {
+        let row = admin.backend(&names[2]);
+        Ok((&*row.state, &*row.reason) == ("lagging", "it replicates from no server"))
+    })
+    .unwrap();
+    for _ in 0..50 {
+        let found = stage.address.connect().unwrap().value(WHO).unwrap();
+        assert_ne!(found, ids[2].to_string(), "a server that stands still is read from");
+    }
+    follow(&stage.cluster.servers[2], &stage.cluster.servers[0]).unwrap();
+    until_state(&admin, &names[2], "up");
 }
 
 #[test]

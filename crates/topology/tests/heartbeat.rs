@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use delphinus_topology::{
     Answer, BackendId, Fault, Following, GroupMember, GroupView, Heartbeat, Kind, LagSource, Member,
     MemberState, Observation, ProbeOutcome, Receiver, Replication, Role, ServerFacts, Settings, Snapshot,
-    decide,
+    Wish, decide,
 };
 
 const PRIMARY: BackendId = BackendId(0);
@@ -153,6 +153,41 @@ fn an_old_primary_follows_when_it_has_a_beat_of_the_new_one() {
     ] {
         bench.probe(PRIMARY, true, own(follows));
         assert_eq!(bench.told(PRIMARY), told, "{follows:?}");
+    }
+}
+
+/// It has no lag to tell, and would count as one that is not late.
+#[test]
+fn one_that_follows_no_server_is_read_from_only_by_its_heartbeat_or_where_roles_are_configured() {
+    let alone = || Replication::Off;
+    let mut bench = Bench::new(Kind::ReadOnly);
+    assert_eq!(bench.replica(said(Some(0)), Heartbeat::NotAsked), "up 0 server");
+    for heartbeat in [Heartbeat::NotAsked, Heartbeat::Silent] {
+        assert_eq!(bench.replica(alone(), heartbeat), "lagging - -", "its replication was reset");
+        let reason = bench.snapshot.backend(REPLICA).unwrap().health.reason().unwrap();
+        assert_eq!(&**reason, "it replicates from no server");
+    }
+    assert_eq!(bench.replica(said(Some(0)), Heartbeat::NotAsked), "up 0 server");
+    // It has what the primary writes, by other means.
+    assert_eq!(bench.replica(alone(), behind(3)), "up 3 heartbeat");
+    assert_eq!(bench.replica(alone(), behind(10_001)), "lagging 10001 heartbeat");
+    assert_eq!(bench.replica(unseen(), Heartbeat::NotAsked), "up - - replication_unseen", "nobody can tell");
+    // How late it is does not count.
+    bench.settings.lag.down = Duration::ZERO;
+    assert_eq!(bench.replica(alone(), Heartbeat::NotAsked), "up - -");
+    let mut bench = Bench::new(Kind::Static);
+    assert_eq!(bench.replica(alone(), Heartbeat::NotAsked), "up - -", "nobody says that it replicates");
+}
+
+#[test]
+fn the_next_primary_follows_no_server_while_the_role_is_moved() {
+    let mut bench = Bench::new(Kind::ReadOnly);
+    assert_eq!(bench.replica(said(Some(0)), Heartbeat::NotAsked), "up 0 server");
+    let held = Wish::Held { since: bench.now };
+    for (wish, told) in [(held, "up - -"), (Wish::Online, "lagging - -"), (held, "lagging - -")] {
+        let seen = [Observation::Wish { backend: PRIMARY, at: bench.now, wish }];
+        bench.snapshot = decide(bench.snapshot.clone(), &seen, &bench.settings, bench.now).0;
+        assert_eq!(bench.replica(Replication::Off, Heartbeat::NotAsked), told, "{wish:?}");
     }
 }
 

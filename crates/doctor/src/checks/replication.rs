@@ -23,7 +23,10 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
         let answers = facts.answers_of(index);
         let (primaries, replicas): (Vec<_>, Vec<_>) =
             answers.into_iter().partition(|(server, answer)| facts.is_primary(server, answer));
-        if !is_group {
+        if is_group {
+            let members = primaries.iter().chain(&replicas);
+            found.extend(members.filter_map(|(server, answer)| eventual(facts, server, answer)));
+        } else {
             for (server, answer) in &replicas {
                 found.extend(stopped(facts, server, answer));
                 found.extend(writable(facts, server, answer));
@@ -37,6 +40,19 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
         found.extend(lag(facts, index, !replicas.is_empty()));
     }
     found
+}
+
+/// Any member may be elected. It is the elected one's own value that counts.
+fn eventual(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Option<Finding> {
+    let consistency = answer.variable(&["group_replication_consistency"])?;
+    consistency.eq_ignore_ascii_case("EVENTUAL").then(|| Finding {
+        severity: Severity::Warning,
+        check: "group_consistency",
+        object: facts.name(server),
+        found: "group_replication_consistency is EVENTUAL".to_owned(),
+        why: "if the group elects this member, it takes statements before it has applied what the old primary has committed: reads miss it, and writes go by old rows",
+        fix: "SET GLOBAL group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER' on the server, and in its option file".to_owned(),
+    })
 }
 
 fn stopped(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Vec<Finding> {

@@ -210,6 +210,35 @@ fn what_is_wrong_on_servers_is_found() {
     }
 }
 
+#[test]
+fn a_member_that_would_be_elected_with_a_backlog_is_found() {
+    let text = "[[listener]]\naddress = '127.0.0.1:4000'\n[[user]]\nname = 'app'\npassword = 'p'\n\
+         [monitor]\nuser = 'monitor'\npassword = 'p'\n[cluster]\ntopology = 'group_replication'\n\
+         [[cluster.backend]]\nname = 'db1'\naddress = '127.0.0.1:3306'\n\
+         [[cluster.backend]]\nname = 'db2'\naddress = '127.0.0.1:3307'\n\
+         [[cluster.backend]]\nname = 'db3'\naddress = '127.0.0.1:3308'\n";
+    let config = delphinus_config::parse(text, "b.toml", &NoEnvironment).unwrap();
+    assert_eq!(found_in(&config, |_| {}), [], "servers before 8.0.14 have no such variable");
+    for (value, expected) in [
+        ("EVENTUAL", &["group_consistency backend db1", "group_consistency backend db3"][..]),
+        ("BEFORE_ON_PRIMARY_FAILOVER", &[]),
+        ("AFTER", &[]),
+    ] {
+        let found = found_in(&config, |facts| {
+            for at in [0, 2] {
+                set(facts, at, "group_replication_consistency", value);
+            }
+        });
+        assert_eq!(names(&found), expected, "{value}");
+        assert!(found.iter().all(|one| one.severity == Severity::Warning));
+    }
+    // Servers that are no group may have the plugin.
+    let other = found_in(&self::config("127.0.0.1", "", ""), |facts| {
+        set(facts, 0, "group_replication_consistency", "EVENTUAL");
+    });
+    assert_eq!(other, []);
+}
+
 /// What is written in the file, and what is found.
 const IN_FILES: &[(&str, &[&str])] = &[
     (

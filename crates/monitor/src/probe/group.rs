@@ -16,10 +16,12 @@ const MEMBERS: &str = "FROM performance_schema.replication_group_members m \
      LEFT JOIN performance_schema.replication_group_member_stats s ON s.MEMBER_ID = m.MEMBER_ID";
 
 /// Whether the member applies what the group has agreed on, and since when the oldest transaction that it is at is committed, in
-/// seconds: an ONLINE member may do neither. The column with that time came with 8.0.1.
+/// seconds: an ONLINE member may do neither. The column with that time came with 8.0.1. Both times are UTC: in a time zone one hour
+/// comes twice each autumn.
 const APPLIER: &str = "(SELECT SERVICE_STATE FROM performance_schema.replication_applier_status \
        WHERE CHANNEL_NAME = 'group_replication_applier'), \
-     (SELECT UNIX_TIMESTAMP(NOW(6)) - MIN(NULLIF(UNIX_TIMESTAMP(APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP), 0)) \
+     (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) * 0.000001 - \
+       MIN(NULLIF(UNIX_TIMESTAMP(APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP), 0)) \
        FROM performance_schema.replication_applier_status_by_worker \
        WHERE CHANNEL_NAME = 'group_replication_applier')";
 
@@ -95,6 +97,11 @@ fn text(row: &Row, column: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_time_is_asked_for_that_a_time_zone_may_have_twice() {
+        assert!(APPLIER.contains("UTC_TIMESTAMP(6)") && !APPLIER.contains("NOW("));
+    }
 
     #[test]
     fn the_applier_says_whether_and_how_late() {

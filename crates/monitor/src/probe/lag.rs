@@ -12,6 +12,9 @@ use super::query::{Row, query};
 
 /// When the oldest transaction that is being applied was committed, and the last that was fetched; whether all that was fetched
 /// is executed; now. Without GTIDs the last but one says nothing.
+///
+/// No time is that of a time zone, which has an hour twice each autumn: the servers' own would be off by an hour then.
+/// `UNIX_TIMESTAMP` of a column gives what is stored, which is UTC.
 const APPLIED: &str = "SELECT \
      (SELECT MIN(NULLIF(UNIX_TIMESTAMP(APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP), 0)) \
       FROM performance_schema.replication_applier_status_by_worker), \
@@ -19,7 +22,7 @@ const APPLIED: &str = "SELECT \
       FROM performance_schema.replication_connection_status), \
      (SELECT MIN(GTID_SUBSET(RECEIVED_TRANSACTION_SET, @@global.gtid_executed)) \
       FROM performance_schema.replication_connection_status), \
-     UNIX_TIMESTAMP(NOW(6)), @@global.gtid_mode = 'ON'";
+     TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) * 0.000001, @@global.gtid_mode = 'ON'";
 
 /// Asks. `None`: it does not tell, or the monitor's user may not read it.
 pub(super) async fn read(
@@ -55,6 +58,11 @@ fn lag(row: &Row) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_time_is_asked_for_that_a_time_zone_may_have_twice() {
+        assert!(APPLIED.contains("UTC_TIMESTAMP(6)") && !APPLIED.contains("NOW("));
+    }
 
     #[test]
     fn the_oldest_transaction_that_is_being_applied_says_how_late_it_is() {

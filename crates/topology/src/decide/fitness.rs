@@ -58,6 +58,8 @@ struct Around {
     /// There is a primary, and it lives. While there is none, no replica loses its reads: what replication says then is
     /// that the primary is gone.
     has_primary: bool,
+    /// The proxy moves the primary's role.
+    is_moving: bool,
     /// The group as its primary sees it.
     view: Option<Arc<GroupView>>,
     /// Whom those may follow that were found, where they are replicas.
@@ -72,6 +74,7 @@ impl Around {
             kind,
             primary: primary.map(|primary| primary.id),
             has_primary: primary.is_some_and(|primary| primary.tally.is_alive()),
+            is_moving: primary.is_some_and(|primary| primary.wish.is_of_move()),
             view: primary
                 .filter(|_| kind == Kind::GroupReplication)
                 .and_then(|primary| primary.group.clone()),
@@ -136,7 +139,8 @@ fn look_at(backend: &mut Backend, around: &Around, settings: &Settings, now: Ins
     let has_changed = match finding {
         Finding::Fit => tally.unfit.take().is_some(),
         Finding::Unfit(why, text) => {
-            let is_other = |unfit: &Unfit| unfit.why != why || why == Why::Doubtful && *unfit.text != text;
+            let may_change = matches!(why, Why::Doubtful | Why::FollowsNobody);
+            let is_other = |unfit: &Unfit| unfit.why != why || may_change && *unfit.text != text;
             let is_news = tally.unfit.as_ref().is_none_or(is_other);
             if is_news {
                 tally.unfit = Some(Unfit { why, text: text.into() });
@@ -195,23 +199,14 @@ fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instan
     if settings.lag.down.is_zero() {
         // How late it is does not count then. That another server has its role is no matter of being late.
         backend.tally.connecting_since = None;
-        return if is_replaced { follows_no_server() } else { Finding::Fit };
+        return if is_replaced { follows_no_server(backend) } else { Finding::Fit };
     }
     if !(around.has_primary || is_replaced) {
         backend.tally.connecting_since = None;
         return Finding::Nothing;
     }
     let Replication::On(following) = &backend.replication else {
-        // One that has a beat of this primary does, whatever it may be asked.
-        let follows = match backend.tally.heartbeat {
-            Heartbeat::Behind { follows, .. } => follows.is_some() && follows == around.primary,
-            _ => false,
-        };
-        return if backend.tally.was_primary && !follows {
-            follows_no_server()
-        } else {
-            find_by_heartbeat(backend, settings)
-        };
+        return find_unfollowing(backend, around, settings);
     };
     if let Some(text) = stopped(following) {
         return Finding::Unfit(Why::Stopped, text);
@@ -229,8 +224,33 @@ fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instan
     find_lag(backend, settings)
 }
 
-fn follows_no_server() -> Finding {
-    Finding::Unfit(Why::FollowsNobody, "it was the primary, and does not replicate from the new one".into())
+/// It does not say that it follows a server. One that says that it follows none has no lag to tell, however long it has stood still.
+fn find_unfollowing(backend: &Backend, around: &Around, settings: &Settings) -> Finding {
+    // One that has a beat of this primary does, whatever it may be asked.
+    let follows = match backend.tally.heartbeat {
+        Heartbeat::Behind { follows, .. } => follows.is_some() && follows == around.primary,
+        _ => false,
+    };
+    // The next primary follows no server while the role is moved, and is well.
+    let was_alone = backend.tally.unfit.as_ref().is_some_and(|unfit| unfit.why == Why::FollowsNobody);
+    let may_be_next = around.is_moving && !was_alone;
+    let is_off = around.kind == Kind::ReadOnly && backend.replication == Replication::Off;
+    let is_alone = is_off && !may_be_next;
+    if !follows && (backend.tally.was_primary || is_alone) {
+        follows_no_server(backend)
+    } else {
+        find_by_heartbeat(backend, settings)
+    }
+}
+
+fn follows_no_server(backend: &Backend) -> Finding {
+    let was_primary = backend.tally.was_primary || backend.tally.replaced.is_some();
+    let text = if was_primary {
+        "it was the primary, and does not replicate from the new one"
+    } else {
+        "it replicates from no server"
+    };
+    Finding::Unfit(Why::FollowsNobody, text.into())
 }
 
 fn stopped(following: &Following) -> Option<String> {

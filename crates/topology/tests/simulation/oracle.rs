@@ -317,10 +317,10 @@ impl Oracle {
             ensure(!has_primary || !self.is_left_behind(snapshot, replica), || {
                 format!("reads go to {name}, which its group goes on without")
             })?;
-            let Some(Replication::On(following)) = self.last(replica.id).map(|answer| &answer.replication)
-            else {
-                continue;
-            };
+            let told = self.last(replica.id).map(|answer| &answer.replication);
+            let is_alone = self.style == Style::ReadOnly && told == Some(&Replication::Off);
+            ensure(!has_primary || !is_alone, || format!("reads go to {name}, which follows no server"))?;
+            let Some(Replication::On(following)) = told else { continue };
             let is_late = following.lag.is_some_and(|lag| lag > self.lag_down)
                 || following.applier_stopped.is_some() && following.receiver == Receiver::Running;
             ensure(self.style == Style::Group || !has_primary || !is_late, || {
