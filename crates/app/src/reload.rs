@@ -7,7 +7,7 @@
 //! Then each part follows: users and limits, backends (`places.rs`, and through the monitor the snapshot), the policy that workers
 //! read (`policy.rs`), listeners of clients and of operators (`doors.rs`). When the answer comes, workers and monitor follow all of it.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use delphinus_admin::{ChangedOption, ConfigChange, Console};
 use delphinus_clients::Registry;
 use delphinus_config::{Change, Config, Edit, Effect, LogFormat, LogLevel, Plan};
 use delphinus_http::HttpDoor;
-use delphinus_net::rt::{self, Semaphore, Signals, watch};
+use delphinus_net::rt::{self, Semaphore, SemaphorePermit, Signals, watch};
 use delphinus_route::ClusterChoice;
 use delphinus_telemetry::{LogControl, LogSettings};
 
@@ -41,6 +41,10 @@ type Write = dyn Fn(&str) -> Result<(), String>;
 
 /// A disk may take so long for the history of changes; then the answer goes out without it.
 const HISTORY_LIMIT: Duration = Duration::from_secs(2);
+
+/// Why a proxy that stops changes nothing any more: new listeners would let clients in, and a new lease would take addresses.
+const STOPPING: &str =
+    "the proxy is stopping, so nothing was changed: edit the file, which the next start reads";
 
 /// Where the configuration is kept, and what of the caller's follows it.
 pub struct ConfigStore {
@@ -67,6 +71,8 @@ pub(crate) struct Running {
     pub(crate) parts: HotParts,
     /// One change at a time.
     turn: Semaphore,
+    /// The proxy stops: nothing changes any more.
+    is_stopping: Cell<bool>,
 }
 
 /// What follows the configuration.
@@ -157,7 +163,21 @@ impl Running {
         let earlier = history.as_ref().map(History::load).unwrap_or_default();
         let texts = RefCell::new(Texts::new(text, earlier));
         let config = RefCell::new(config.clone());
-        Rc::new(Self { config, store, texts, history, parts, turn: Semaphore::new(1) })
+        let (turn, is_stopping) = (Semaphore::new(1), Cell::new(false));
+        Rc::new(Self { config, store, texts, history, parts, turn, is_stopping })
+    }
+
+    /// The proxy stops: from now on each change is refused. Waits for the one that is under way, which could open again what the stop
+    /// closes.
+    pub(crate) async fn end_changes(&self) {
+        self.is_stopping.set(true);
+        let _turn = self.turn.acquire().await;
+    }
+
+    /// The turn to make a change, once no other change is under way.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, String> {
+        let turn = self.turn.acquire().await.ok();
+        turn.filter(|_| !self.is_stopping.get()).ok_or_else(|| STOPPING.to_owned())
     }
 
     /// What runs now.
@@ -202,11 +222,12 @@ impl Running {
     /// Reads the file again and applies what needs no restart. With a mistake in it, no option changes.
     pub(crate) async fn reload(&self, by: &str) -> Result<Vec<ChangedOption>, String> {
         let store = self.store()?;
-        let _turn = self.turn.acquire().await;
-        let text = (store.read)().inspect_err(|error| {
+        let refused = |error: &String| {
             self.reopen_logs(store);
             tracing::error!(error, "the configuration was not read again");
-        })?;
+        };
+        let _turn = self.turn().await.inspect_err(refused)?;
+        let text = (store.read)().inspect_err(refused)?;
         let changes =
             self.apply(store, &text, (by, "the file was read again")).await.inspect_err(|mistakes| {
                 self.reopen_logs(store);
@@ -242,7 +263,7 @@ impl Running {
     /// Makes a change to what runs. The file stays as it is until it is saved.
     pub(crate) async fn change(&self, edit: &Edit, by: &str) -> Result<Vec<ChangedOption>, String> {
         let store = self.store()?;
-        let _turn = self.turn.acquire().await;
+        let _turn = self.turn().await?;
         let before = self.texts.borrow().running().to_owned();
         let text = delphinus_config::edit(&before, edit).map_err(|error| error.to_string())?;
         self.apply(store, &text, (by, &edit.to_string())).await
@@ -274,7 +295,7 @@ impl Running {
     /// Goes back to what ran after an earlier change.
     pub(crate) async fn roll_back(&self, number: u64, by: &str) -> Result<Vec<ChangedOption>, String> {
         let store = self.store()?;
-        let _turn = self.turn.acquire().await;
+        let _turn = self.turn().await?;
         let text = self
             .texts
             .borrow()
@@ -420,3 +441,6 @@ pub fn log_settings(config: &Config) -> LogSettings {
         file: config.log.file.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Changes of the configuration that are refused.
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use delphinus_config::{Given, NoEnvironment};
+use delphinus_telemetry::start_logging;
+
+use super::*;
+use crate::relay_doors::Surroundings;
+
+/// What follows a configuration, without clusters, and its file.
+struct Scene {
+    folder: PathBuf,
+    file: Rc<RefCell<String>>,
+    running: Rc<Running>,
+}
+
+impl Scene {
+    /// With `more` in the file, which has one listener.
+    fn new(name: &str, more: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("delphinus-reload-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let text = text(&folder, &["first"], more);
+        let config = delphinus_config::parse(&text, "f", &NoEnvironment).unwrap();
+        let file = Rc::new(RefCell::new(text.clone()));
+        let read = file.clone();
+        let store = ConfigStore {
+            text,
+            read: Box::new(move || Ok(read.borrow().clone())),
+            parse: Box::new(|text| {
+                delphinus_config::parse(text, "f", &NoEnvironment).map_err(|mistakes| format!("{mistakes:?}"))
+            }),
+            write: Box::new(|_| Ok(())),
+            files: Box::new(Vec::new),
+            log: log(&config),
+        };
+        let running = Running::new(&config, Some(store), parts(&config));
+        Self { folder, file, running }
+    }
+
+    /// Somebody has edited the file.
+    fn write(&self, listeners: &[&str], more: &str) {
+        self.file.replace(text(&self.folder, listeners, more));
+    }
+
+    fn listens(&self, name: &str) -> bool {
+        socket(&self.folder, name).exists()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn socket(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.sock"))
+}
+
+fn text(folder: &Path, listeners: &[&str], more: &str) -> String {
+    let listener =
+        |name: &&str| format!("[[listener]]\naddress = 'unix:{}'\n", socket(folder, name).display());
+    let listeners = listeners.iter().map(listener).collect::<Vec<_>>().concat();
+    format!(
+        "{listeners}[[user]]\nname = 'u'\npassword = 'p'\n[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n\
+         [monitor]\nuser = 'm'\npassword = 'p'\n[log]\nlevel = 'error'\n[activity]\nenabled = false\n{more}"
+    )
+}
+
+/// A process starts its log once.
+fn log(config: &Config) -> LogControl {
+    static LOG: OnceLock<LogControl> = OnceLock::new();
+    LOG.get_or_init(|| start_logging(&log_settings(config)).unwrap()).clone()
+}
+
+fn parts(config: &Config) -> HotParts {
+    let kept = Kept::new(config);
+    let registry = Arc::<Registry>::default();
+    let relays = Relays::start(&Surroundings { config, rsa_key: None, memory: &kept.memory }).unwrap();
+    HotParts {
+        clusters: Vec::new(),
+        doors: Doors::open(&settings::listeners(config, None).unwrap()).unwrap(),
+        operators: OperatorsDoor::open(config).unwrap(),
+        ha: Ha::start(config, &registry).unwrap(),
+        registry,
+        choice: watch::channel(choice(config)).0,
+        streams: Streams::start(&kept.cache, &[], &relays).unwrap(),
+        kept,
+        relays,
+    }
+}
+
+#[test]
+fn a_proxy_that_stops_changes_nothing() {
+    rt::block_on(async {
+        let scene = Scene::new("stop", "");
+        let running = &scene.running;
+        scene.write(&["first", "second"], "[proxy]\nwait_timeout_s = 7\n");
+        let under_way = running.turn().await.unwrap();
+        let stop = rt::timeout(Duration::from_millis(20), running.end_changes()).await;
+        assert!(stop.is_none(), "the stop waits for a change that is under way");
+        drop(under_way);
+        running.end_changes().await;
+        let edit = Edit::Set((
+            "proxy.wait_timeout_s".to_owned(),
+            Some(Given { text: "8".to_owned(), is_quoted: false }),
+        ));
+        let refused: Result<Vec<ChangedOption>, String> = Err(STOPPING.to_owned());
+        assert_eq!(running.reload("SIGHUP").await, refused);
+        assert_eq!(running.change(&edit, "ops").await, refused);
+        assert_eq!(running.roll_back(0, "ops").await, refused);
+        assert!(scene.listens("first") && !scene.listens("second"));
+        assert_eq!((running.wait_timeout_s(), running.history().len()), (28_800, 1));
+        assert_eq!(told(&refused), format!("error: {STOPPING}"), "that is in the audit");
+    })
+    .unwrap();
+}
