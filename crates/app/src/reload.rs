@@ -75,6 +75,23 @@ pub(crate) struct Running {
     is_stopping: Cell<bool>,
 }
 
+/// A change that was made.
+struct Applied {
+    changes: Vec<ChangedOption>,
+    /// Why not all of the process follows it yet.
+    late: Option<&'static str>,
+}
+
+impl Applied {
+    /// What whoever has asked for the change is told: it counts on all of the process when there is no error.
+    fn told(self) -> Result<Vec<ChangedOption>, String> {
+        match self.late {
+            None => Ok(self.changes),
+            Some(why) => Err(format!("the change was made, but {why}")),
+        }
+    }
+}
+
 /// What follows the configuration.
 pub(crate) struct HotParts {
     pub clusters: Vec<Rc<HotCluster>>,
@@ -228,13 +245,13 @@ impl Running {
         };
         let _turn = self.turn().await.inspect_err(refused)?;
         let text = (store.read)().inspect_err(refused)?;
-        let changes =
+        let applied =
             self.apply(store, &text, (by, "the file was read again")).await.inspect_err(|mistakes| {
                 self.reopen_logs(store);
                 tracing::error!(mistakes, "the configuration was not read again: it has mistakes");
             })?;
         self.texts.borrow_mut().is_in_file(&text);
-        Ok(changes)
+        applied.told()
     }
 
     /// Opens the files of all logs anew, under the names that they have. logrotate has moved them away whether the file has a mistake or
@@ -266,7 +283,7 @@ impl Running {
         let _turn = self.turn().await?;
         let before = self.texts.borrow().running().to_owned();
         let text = delphinus_config::edit(&before, edit).map_err(|error| error.to_string())?;
-        self.apply(store, &text, (by, &edit.to_string())).await
+        self.apply(store, &text, (by, &edit.to_string())).await?.told()
     }
 
     /// What would change if the file was read again.
@@ -301,7 +318,7 @@ impl Running {
             .borrow()
             .after(number)
             .ok_or_else(|| format!("change {number} is not kept; CONFIG HISTORY shows those that are"))?;
-        self.apply(store, &text, (by, &format!("back to {number}"))).await
+        self.apply(store, &text, (by, &format!("back to {number}"))).await?.told()
     }
 
     /// The changes that are kept, the newest last.
@@ -309,22 +326,32 @@ impl Running {
         self.texts.borrow().history()
     }
 
+    /// Makes a change. An error means that nothing has changed. A change that somebody follows late is one all the same: it is written
+    /// down, and what runs is compared with it from then on.
     async fn apply(
         &self,
         store: &ConfigStore,
         text: &str,
         (by, what): (&str, &str),
-    ) -> Result<Vec<ChangedOption>, String> {
+    ) -> Result<Applied, String> {
         let read = (store.parse)(text)?;
         let plan = self.config.borrow().plan(&read);
         let log = store.log.prepare(&log_settings(&plan.next)).map_err(|error| error.to_string())?;
-        self.follow(&plan).await?;
+        let late = self.follow(&plan).await?;
         store.log.follow(log);
         plan.changes.iter().for_each(tell);
         *self.config.borrow_mut() = plan.next;
-        self.texts.borrow_mut().follow(text, (by, what), plan.changes.len());
+        let what = late.map_or_else(|| what.to_owned(), |_| format!("{what} (not followed by all in time)"));
+        self.texts.borrow_mut().follow(text, (by, &what), plan.changes.len());
         self.keep_history().await;
-        Ok(plan.changes.into_iter().map(changed).collect())
+        if let Some(why) = late {
+            tracing::warn!(
+                by,
+                why,
+                "the configuration has changed, but not all of the process follows it yet"
+            );
+        }
+        Ok(Applied { changes: plan.changes.into_iter().map(changed).collect(), late })
     }
 
     /// Brings the history on disk up to date. A disk that is full, gone or hangs delays nothing for long, and the log says so.
@@ -346,8 +373,8 @@ impl Running {
         );
     }
 
-    /// Carries a plan out. An error means that nothing has changed, or says what has not followed yet.
-    async fn follow(&self, Plan { next, .. }: &Plan) -> Result<(), String> {
+    /// Carries a plan out. An error means that nothing has changed. Else it says why not all follow yet, if that is so.
+    async fn follow(&self, Plan { next, .. }: &Plan) -> Result<Option<&'static str>, String> {
         let parts = &self.parts;
         let text = |error: Error| {
             tracing::error!(%error, "the configuration cannot be applied: nothing has changed");
@@ -380,7 +407,7 @@ impl Running {
         }
         parts.doors.follow(doors).await;
         parts.operators.follow(next, operators).await;
-        late.map_err(str::to_owned)
+        Ok(late.err())
     }
 }
 

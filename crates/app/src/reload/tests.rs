@@ -1,4 +1,4 @@
-//! Changes of the configuration that are refused.
+//! Changes of the configuration that are refused, or followed late.
 
 use std::fs;
 use std::path::Path;
@@ -8,9 +8,10 @@ use delphinus_config::{Given, NoEnvironment};
 use delphinus_telemetry::start_logging;
 
 use super::*;
+use crate::cluster::RunningCluster;
 use crate::relay_doors::Surroundings;
 
-/// What follows a configuration, without clusters, and its file.
+/// What follows a configuration, and its file.
 struct Scene {
     folder: PathBuf,
     file: Rc<RefCell<String>>,
@@ -18,8 +19,13 @@ struct Scene {
 }
 
 impl Scene {
-    /// With `more` in the file, which has one listener.
+    /// Without clusters, and with `more` in the file, which has one listener.
     fn new(name: &str, more: &str) -> Self {
+        Self::with(name, more, |_, _| ())
+    }
+
+    /// With other parts.
+    fn with(name: &str, more: &str, change: impl FnOnce(&Config, &mut HotParts)) -> Self {
         let folder = std::env::temp_dir().join(format!("delphinus-reload-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
@@ -37,7 +43,9 @@ impl Scene {
             files: Box::new(Vec::new),
             log: log(&config),
         };
-        let running = Running::new(&config, Some(store), parts(&config));
+        let mut parts = parts(&config);
+        change(&config, &mut parts);
+        let running = Running::new(&config, Some(store), parts);
         Self { folder, file, running }
     }
 
@@ -116,6 +124,35 @@ fn a_proxy_that_stops_changes_nothing() {
         assert!(scene.listens("first") && !scene.listens("second"));
         assert_eq!((running.wait_timeout_s(), running.history().len()), (28_800, 1));
         assert_eq!(told(&refused), format!("error: {STOPPING}"), "that is in the audit");
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_change_that_a_worker_follows_late_is_made_and_written_down() {
+    rt::block_on(async {
+        // Its worker never runs.
+        let mut cluster = None;
+        let scene = Scene::with("late", "", |config, parts| {
+            let own = (crate::choice::id(0), &config.clusters[0]);
+            let built = RunningCluster::build(config, own, 1, &parts.kept).unwrap();
+            parts.clusters.push(built.0.hot.clone());
+            cluster = Some(built);
+        });
+        let running = &scene.running;
+        scene.write(&["first", "second"], "[proxy]\nwait_timeout_s = 7\n");
+        let why = running.reload("ops").await.unwrap_err();
+        assert!(why.starts_with("the change was made, but a worker is busy"), "{why}");
+        assert_eq!((running.wait_timeout_s(), scene.listens("second")), (7, true));
+        let history = running.history();
+        let last = history.last().unwrap();
+        assert_eq!(
+            (history.len(), last.what.as_str()),
+            (2, "the file was read again (not followed by all in time)")
+        );
+        assert!(last.is_running && last.is_saved && last.changes > 0);
+        assert!(running.plan().unwrap().is_empty(), "what runs is what the file says");
+        drop(cluster);
     })
     .unwrap();
 }
