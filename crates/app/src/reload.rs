@@ -3,7 +3,8 @@
 //! ## One published policy
 //!
 //! `RELOAD CONFIG` and SIGHUP read the file again. `config::Config::plan` decides, pure, what differs and what runs after it. First all
-//! is made that can fail: certificates are read, new listeners bound, backends given their places; if one fails, nothing has changed.
+//! is made that can fail: certificates are read, new listeners bound, backends given their places, room taken for the cache; if one fails,
+//! nothing has changed. Then comes the lease, whose file another process may have: if it cannot begin, the former one begins again.
 //! Then each part follows: users and limits, backends (`places.rs`, and through the monitor the snapshot), the policy that workers
 //! read (`policy.rs`), listeners of clients and of operators (`doors.rs`). When the answer comes, workers and monitor follow all of it.
 
@@ -248,7 +249,8 @@ impl Running {
         let applied =
             self.apply(store, &text, (by, "the file was read again")).await.inspect_err(|mistakes| {
                 self.reopen_logs(store);
-                tracing::error!(mistakes, "the configuration was not read again: it has mistakes");
+                let message = "the configuration was not read again: it has mistakes, or cannot be applied";
+                tracing::error!(mistakes, "{message}");
             })?;
         self.texts.borrow_mut().is_in_file(&text);
         applied.told()
@@ -386,15 +388,16 @@ impl Running {
         let clusters = clusters.map_err(text)?;
         let doors = parts.doors.prepare(&listeners).map_err(text)?;
         let operators = parts.operators.prepare(next).map_err(text)?;
-        parts.kept.follow(next).inspect_err(|error| {
+        let lease = parts.ha.prepare(next).map_err(text)?;
+        let room = parts.kept.prepare(next).inspect_err(|error| {
             tracing::error!(error, "the configuration cannot be applied: nothing has changed");
         })?;
-        parts
-            .ha
-            .follow(next)
-            .await
-            .map_err(|error| format!("{error}; virtual IPs are released, nothing else has changed"))?;
+        if let Err(error) = parts.ha.follow(next, lease).await {
+            parts.kept.give_back(room);
+            return Err(parts.ha.go_back(&self.config(), &error).await);
+        }
         // From here on nothing fails.
+        parts.kept.follow(next, room);
         parts.registry.follow(
             settings::client_limits(next),
             settings::login_delays(next),

@@ -1,4 +1,4 @@
-//! Changes of the configuration that are refused, or followed late.
+//! Changes of the configuration that are refused, fail, or are followed late.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Scene {
     fn with(name: &str, more: &str, change: impl FnOnce(&Config, &mut HotParts)) -> Self {
         let folder = std::env::temp_dir().join(format!("delphinus-reload-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(folder.join("data")).unwrap();
         let text = text(&folder, &["first"], more);
         let config = delphinus_config::parse(&text, "f", &NoEnvironment).unwrap();
         let file = Rc::new(RefCell::new(text.clone()));
@@ -69,7 +69,9 @@ fn socket(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.sock"))
 }
 
+/// FOLDER is that of the scene, which has one with the name `data` in it.
 fn text(folder: &Path, listeners: &[&str], more: &str) -> String {
+    let more = more.replace("FOLDER", &folder.display().to_string());
     let listener =
         |name: &&str| format!("[[listener]]\naddress = 'unix:{}'\n", socket(folder, name).display());
     let listeners = listeners.iter().map(listener).collect::<Vec<_>>().concat();
@@ -153,6 +155,49 @@ fn a_change_that_a_worker_follows_late_is_made_and_written_down() {
         assert!(last.is_running && last.is_saved && last.changes > 0);
         assert!(running.plan().unwrap().is_empty(), "what runs is what the file says");
         drop(cluster);
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_lease_that_cannot_begin_changes_nothing() {
+    rt::block_on(async {
+        let data = "[proxy]\ndata_dir = 'FOLDER/data'\n";
+        let scene = Scene::new("lease", data);
+        let running = &scene.running;
+        let (ha, cache) = (&running.parts.ha, &running.parts.kept.cache);
+        let own = scene.folder.join(format!("data/lease-{}", running.config().clusters[0].name));
+        let held_by_another = || {
+            let file = fs::File::create(&own).unwrap();
+            file.lock().unwrap();
+            file
+        };
+        let other = held_by_another();
+        let before = cache.limits().max_bytes;
+        let more = format!(
+            "{data}wait_timeout_s = 7\n[cache]\nmax_bytes = 1048576\nmax_entry_bytes = 1024\n[lease]\nstore = 'local'\n"
+        );
+        scene.write(&["first", "second"], &more);
+        let why = running.reload("ops").await.unwrap_err();
+        assert!(why.contains("another process holds") && why.contains("Nothing has changed"), "{why}");
+        assert_eq!((cache.limits().max_bytes, running.wait_timeout_s()), (before, 28_800));
+        assert!(!scene.listens("second") && ha.is_alone() && running.history().len() == 1);
+        drop(other);
+        running.reload("ops").await.unwrap();
+        assert_eq!((cache.limits().max_bytes, running.wait_timeout_s()), (1 << 20, 7));
+        assert!(scene.listens("second") && ha.lease().is_some());
+        // Neither the next lease nor the one before can begin: that is told, and all else is as it was.
+        fs::remove_file(&own).unwrap();
+        let other = held_by_another();
+        scene.write(&["first"], &more.replace("'local'", "'local'\nprefix = '/other'"));
+        let why = running.reload("ops").await.unwrap_err();
+        assert!(why.contains("cannot begin again") && why.contains("Nothing else has changed"), "{why}");
+        assert!(scene.listens("second") && ha.lease().is_none() && running.history().len() == 2);
+        drop(other);
+        scene.write(&["first", "second"], &more);
+        assert!(running.reload("ops").await.unwrap().is_empty());
+        assert!(ha.lease().is_some(), "the lease of what runs has begun again");
+        ha.stop().await;
     })
     .unwrap();
 }
