@@ -90,7 +90,7 @@ pub trait Proxy {
     /// True if sessions end between transactions: it is out of service, or about to stop.
     fn is_ending(&self) -> bool;
     /// Reads the file again, applies what takes effect while the proxy runs, and tells all that differs. An error, which
-    /// says what is wrong with the file, changes nothing.
+    /// says what is wrong with the file, changes nothing, unless it says that the change was made and a worker is late.
     fn reload<'a>(&'a self, by: &'a str) -> Changing<'a>;
     /// Makes a change to what runs, in the name of this operator; the file stays as it is.
     fn change<'a>(&'a self, edit: &'a Edit, by: &'a str) -> Changing<'a>;

@@ -184,6 +184,7 @@ impl App {
         rt::spawn_local(announce(clusters.iter().map(StartedCluster::wanted).collect()));
         rt::stop_signal().await?;
         tracing::info!("stopping: no new clients, running commands finish");
+        running.end_changes().await;
         // First, so that other hosts have the addresses while sessions here come to their ends.
         running.parts.ha.stop().await;
         relaying.abort();

@@ -282,7 +282,7 @@ impl HotCluster {
         if !self.policy.are_followed().await {
             return Err("a worker is busy, and has not applied this yet; it will");
         }
-        if is_listed { Ok(()) } else { Err("the proxy stops") }
+        if is_listed { Ok(()) } else { Err("the monitor has ended, and does not follow it") }
     }
 
     fn of<'a>(&self, config: &'a Config) -> &'a Cluster {

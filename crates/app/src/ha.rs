@@ -42,6 +42,9 @@ pub(crate) struct Ha {
     news: rt::watch::Sender<()>,
 }
 
+/// The store of another configuration's lease; `None`: it has none, or the lease is the one that runs.
+pub(crate) struct NextLease(Option<Box<dyn Store>>);
+
 /// In this order: the addresses go before the lease does.
 struct Running {
     by: config::Lease,
@@ -60,17 +63,30 @@ impl Ha {
         let server = Arc::<OnServer>::default();
         let entrance = Arc::<Entrance>::default();
         let sessions = OnAddress::new(registry.clone(), server.clone(), entrance.clone());
-        let running = begin(config, sessions, (&health, &news))?;
+        let running = begin(config, store(config)?, sessions, (&health, &news))?;
         let is_shared = Cell::new(config.lease.store.is_some());
         let (registry, running) = (registry.clone(), RefCell::new(running));
         Ok(Rc::new(Self { registry, health, server, entrance, running, is_shared, news }))
     }
 
+    /// Looks whether another configuration can be followed, as far as that is known while the lease runs. Nothing is released.
+    ///
+    /// # Errors
+    /// A certificate that cannot be read.
+    pub(crate) fn prepare(&self, config: &Config) -> Result<NextLease, Error> {
+        let is_same = self.running.borrow().as_ref().is_some_and(|running| running.by == config.lease);
+        if is_same || config.lease.store.is_none() {
+            return Ok(NextLease(None));
+        }
+        lease_settings(config).check().map_err(|error| Error::Lease(error.to_string()))?;
+        store(config).map(NextLease)
+    }
+
     /// Follows another configuration. With another store, everything is released first.
     ///
     /// # Errors
-    /// As `start`; nothing is held then.
-    pub(crate) async fn follow(&self, config: &Config) -> Result<(), Error> {
+    /// Another process that holds the same lease; nothing is held then.
+    pub(crate) async fn follow(&self, config: &Config, NextLease(store): NextLease) -> Result<(), Error> {
         if let Some(running) = self.running.borrow().as_ref().filter(|running| running.by == config.lease) {
             running.vips.follow(settings(config));
             want_to_act(config, &running.lease);
@@ -81,9 +97,26 @@ impl Ha {
         self.stop().await;
         self.is_shared.set(is_shared);
         let sessions = OnAddress::new(self.registry.clone(), self.server.clone(), self.entrance.clone());
-        let running = begin(config, sessions, (&self.health, &self.news))?;
+        let running = begin(config, store, sessions, (&self.health, &self.news))?;
         self.running.replace(running);
         Ok(())
+    }
+
+    /// Another configuration could not be followed: begins again what the one before it asks for. Returns what to say of both.
+    pub(crate) async fn go_back(&self, before: &Config, error: &Error) -> String {
+        let again = match self.prepare(before) {
+            Ok(lease) => self.follow(before, lease).await,
+            Err(error) => Err(error),
+        };
+        match again {
+            Ok(()) => format!(
+                "{error}. Nothing has changed; a lease that was there was released, and has begun again"
+            ),
+            Err(again) => format!(
+                "{error}. The lease before cannot begin again, either ({again}): this process has no lease and no virtual IP. Mend \
+                 that, and reload. Nothing else has changed"
+            ),
+        }
     }
 
     /// Which sessions of the server on this host are idle is asked for here.
@@ -231,19 +264,24 @@ fn serving(backend: &Backend) -> Serving {
     }
 }
 
-fn begin(
-    config: &Config,
-    sessions: OnAddress,
-    (health, news): (&Arc<Health>, &rt::watch::Sender<()>),
-) -> Result<Option<Running>, Error> {
-    let by = &config.lease;
-    let Some(kind) = by.store else { return Ok(None) };
-    let terms = Terms { ttl: by.ttl, margin: by.margin };
+fn terms(by: &config::Lease) -> Terms {
+    Terms { ttl: by.ttl, margin: by.margin }
+}
+
+/// The store that a configuration names. Reads its certificates, and asks it nothing.
+fn store(config: &Config) -> Result<Option<Box<dyn Store>>, Error> {
+    let Some(kind) = config.lease.store else { return Ok(None) };
+    let terms = terms(&config.lease);
     let store: Box<dyn Store> = match kind {
         config::LeaseStore::Local => Box::new(Local::default()),
         config::LeaseStore::Etcd => Box::new(Etcd::new(etcd(config, terms)).map_err(Error::Lease)?),
         config::LeaseStore::Group => Box::new(group(config, terms)?),
     };
+    Ok(Some(store))
+}
+
+fn lease_settings(config: &Config) -> delphinus_lease::Settings {
+    let by = &config.lease;
     let own_file = config.proxy.data_dir.as_deref().map(|folder| own_file(folder, &config.clusters[0].name));
     let failsafe = by.failsafe.as_ref().map(|how| Failsafe {
         member: member(by),
@@ -251,15 +289,25 @@ fn begin(
         token: Zeroizing::new(how.token.expose().to_owned()),
         ca: how.ca.clone(),
     });
-    let lease = Lease::start(&delphinus_lease::Settings { terms, own_file, failsafe }, store)
-        .map_err(|error| Error::Lease(error.to_string()))?;
+    delphinus_lease::Settings { terms: terms(by), own_file, failsafe }
+}
+
+fn begin(
+    config: &Config,
+    store: Option<Box<dyn Store>>,
+    sessions: OnAddress,
+    (health, news): (&Arc<Health>, &rt::watch::Sender<()>),
+) -> Result<Option<Running>, Error> {
+    let Some(store) = store else { return Ok(None) };
+    let lease =
+        Lease::start(&lease_settings(config), store).map_err(|error| Error::Lease(error.to_string()))?;
     let lease = Arc::new(lease);
     let news = news.clone();
     lease.listen(Box::new(move || news.send_replace(())));
     want_to_act(config, &lease);
     let vips = Keeper::start(settings(config), lease.clone(), health.clone(), Box::new(sessions))
         .map_err(|error| Error::Lease(error.to_string()))?;
-    Ok(Some(Running { by: by.clone(), vips, lease }))
+    Ok(Some(Running { by: config.lease.clone(), vips, lease }))
 }
 
 /// One process acts on each cluster whose primary may be moved: the first that gets its key.

@@ -125,7 +125,7 @@ mod tests {
             assert!(leave.permit().is_err(), "another process may act by now");
             assert!(leave.put("plan", Some("x")).await.is_err() && leave.get("plan").await.is_err());
             // The operators say that there is no other one.
-            ha.follow(&without).await.unwrap();
+            ha.follow(&without, ha.prepare(&without).unwrap()).await.unwrap();
             assert_eq!(leave.permit(), Ok(Permit { epoch: 0, until: None }));
             leave.put("plan", Some("x")).await.unwrap();
             assert_eq!(leave.get("plan").await.unwrap().as_deref(), Some("x"));

@@ -42,6 +42,16 @@ pub(crate) struct Kept {
     room: RefCell<Permit>,
 }
 
+/// The room that another configuration wants for the cache, taken.
+#[derive(Debug)]
+pub(crate) struct NextRoom {
+    max_bytes: u64,
+    /// Of all memory.
+    limit: u64,
+    /// The limit and the room before.
+    before: (u64, usize),
+}
+
 impl Kept {
     /// As the configuration has it.
     pub(crate) fn new(config: &Config) -> Self {
@@ -64,15 +74,17 @@ impl Kept {
         let room = RefCell::new(memory.open(Owner::Cache));
         let kept = Self { memory, statistics, logs, history, cache, room };
         // Nothing has taken anything yet.
-        let _ = kept.follow(config);
+        if let Ok(room) = kept.prepare(config) {
+            kept.follow(config, room);
+        }
         tracing::debug!(memory_limit = kept.memory.limit(), "the memory limit is set");
         kept
     }
 
-    /// As the configuration has it by now. An error says that there is no room for the cache, and changes nothing.
-    pub(crate) fn follow(&self, config: &Config) -> Result<(), String> {
-        let (before, limit) = (self.memory.limit(), limit(config));
-        let config::Cache { mut max_bytes, max_entry_bytes, .. } = config.cache;
+    /// Takes the room for the cache. An error says that there is none, and changes nothing.
+    pub(crate) fn prepare(&self, config: &Config) -> Result<NextRoom, String> {
+        let before = (self.memory.limit(), self.room.borrow().bytes());
+        let (mut max_bytes, limit) = (config.cache.max_bytes, limit(config));
         if max_bytes > limit / 2 {
             tracing::warn!(
                 max_bytes,
@@ -81,24 +93,36 @@ impl Kept {
             );
             max_bytes = 0;
         }
-        let bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         self.memory.set_limit(limit);
-        if !self.room.borrow_mut().grow_to(bytes) {
-            self.memory.set_limit(before);
+        let has_room = self.room.borrow_mut().grow_to(size(max_bytes));
+        // As long as the configuration may still be given up, no other owner has less than before.
+        self.memory.set_limit(if has_room { limit.max(before.0) } else { before.0 });
+        if !has_room {
             return Err(format!(
                 "there is no room for cache.max_bytes = {max_bytes}: {} of {limit} bytes of memory_limit are in use",
                 self.memory.used()
             ));
         }
+        Ok(NextRoom { max_bytes, limit, before })
+    }
+
+    /// The configuration was given up: the room is what it was.
+    pub(crate) fn give_back(&self, NextRoom { before: (limit, bytes), .. }: NextRoom) {
+        self.memory.set_limit(limit);
+        self.room.borrow_mut().shrink_to(bytes);
+    }
+
+    /// As the configuration has it by now.
+    pub(crate) fn follow(&self, config: &Config, NextRoom { max_bytes, limit, .. }: NextRoom) {
+        self.memory.set_limit(limit);
         let max_lag = Duration::from_millis(config.cache.stream_max_lag_ms);
         self.cache.feeds().for_each(|feed| feed.set_max_lag(max_lag));
         self.statistics.follow(digests(config));
         self.reopen_logs(config);
         self.history.follow(activity(config));
-        let shares = shares(config, max_bytes);
+        let (max_entry_bytes, shares) = (config.cache.max_entry_bytes, shares(config, max_bytes));
         self.cache.set_limits(Limits { max_bytes, max_entry_bytes, shares });
-        self.room.borrow_mut().shrink_to(bytes);
-        Ok(())
+        self.room.borrow_mut().shrink_to(size(max_bytes));
     }
 
     /// The files of the logs are opened anew also under their old names: they may have been moved away meanwhile.
@@ -106,6 +130,10 @@ impl Kept {
         self.logs.slow.follow(slow_log(config));
         self.logs.sql.follow(sql_log(config));
     }
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The rules that have a part of the room for kept answers to themselves, and how much.
@@ -212,19 +240,26 @@ mod tests {
         let now = |kept: &Kept| {
             (kept.cache.limits().max_bytes, kept.memory.used_by(Owner::Cache), kept.memory.limit())
         };
+        let follow =
+            |kept: &Kept, config: &Config| kept.prepare(config).map(|room| kept.follow(config, room));
         let (mib, all) = (1 << 20, 64 << 20);
         let kept = Kept::new(&config(mib, all));
         assert_eq!(now(&kept), (mib, mib, all));
         for (cache, memory) in [(8 * mib, all), (2 * mib, all / 2), (0, all), (32 * mib, all)] {
-            kept.follow(&config(cache, memory)).unwrap();
+            follow(&kept, &config(cache, memory)).unwrap();
             assert_eq!(now(&kept), (cache, cache, memory));
         }
+        // A configuration that is given up has taken nothing.
+        let room = kept.prepare(&config(40 * mib, 2 * all)).unwrap();
+        assert_eq!(kept.memory.used_by(Owner::Cache), 40 * mib);
+        kept.give_back(room);
+        assert_eq!(now(&kept), (32 * mib, 32 * mib, all));
         // More than half of all is none.
-        kept.follow(&config(32 * mib, all / 2)).unwrap();
+        follow(&kept, &config(32 * mib, all / 2)).unwrap();
         assert_eq!(now(&kept), (0, 0, all / 2));
         // What others have cannot be taken from them, and nothing has changed then.
         let others = kept.memory.take(Owner::Sessions, 20 << 20);
-        assert!(others.is_some() && kept.follow(&config(16 * mib, all / 2 + mib)).is_err());
+        assert!(others.is_some() && follow(&kept, &config(16 * mib, all / 2 + mib)).is_err());
         assert_eq!(now(&kept), (0, 0, all / 2));
     }
 

@@ -3,11 +3,12 @@
 //! ## One published policy
 //!
 //! `RELOAD CONFIG` and SIGHUP read the file again. `config::Config::plan` decides, pure, what differs and what runs after it. First all
-//! is made that can fail: certificates are read, new listeners bound, backends given their places; if one fails, nothing has changed.
+//! is made that can fail: certificates are read, new listeners bound, backends given their places, room taken for the cache; if one fails,
+//! nothing has changed. Then comes the lease, whose file another process may have: if it cannot begin, the former one begins again.
 //! Then each part follows: users and limits, backends (`places.rs`, and through the monitor the snapshot), the policy that workers
 //! read (`policy.rs`), listeners of clients and of operators (`doors.rs`). When the answer comes, workers and monitor follow all of it.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use delphinus_admin::{ChangedOption, ConfigChange, Console};
 use delphinus_clients::Registry;
 use delphinus_config::{Change, Config, Edit, Effect, LogFormat, LogLevel, Plan};
 use delphinus_http::HttpDoor;
-use delphinus_net::rt::{self, Semaphore, Signals, watch};
+use delphinus_net::rt::{self, Semaphore, SemaphorePermit, Signals, watch};
 use delphinus_route::ClusterChoice;
 use delphinus_telemetry::{LogControl, LogSettings};
 
@@ -41,6 +42,10 @@ type Write = dyn Fn(&str) -> Result<(), String>;
 
 /// A disk may take so long for the history of changes; then the answer goes out without it.
 const HISTORY_LIMIT: Duration = Duration::from_secs(2);
+
+/// Why a proxy that stops changes nothing any more: new listeners would let clients in, and a new lease would take addresses.
+const STOPPING: &str =
+    "the proxy is stopping, so nothing was changed: edit the file, which the next start reads";
 
 /// Where the configuration is kept, and what of the caller's follows it.
 pub struct ConfigStore {
@@ -67,6 +72,25 @@ pub(crate) struct Running {
     pub(crate) parts: HotParts,
     /// One change at a time.
     turn: Semaphore,
+    /// The proxy stops: nothing changes any more.
+    is_stopping: Cell<bool>,
+}
+
+/// A change that was made.
+struct Applied {
+    changes: Vec<ChangedOption>,
+    /// Why not all of the process follows it yet.
+    late: Option<&'static str>,
+}
+
+impl Applied {
+    /// What whoever has asked for the change is told: it counts on all of the process when there is no error.
+    fn told(self) -> Result<Vec<ChangedOption>, String> {
+        match self.late {
+            None => Ok(self.changes),
+            Some(why) => Err(format!("the change was made, but {why}")),
+        }
+    }
 }
 
 /// What follows the configuration.
@@ -157,7 +181,21 @@ impl Running {
         let earlier = history.as_ref().map(History::load).unwrap_or_default();
         let texts = RefCell::new(Texts::new(text, earlier));
         let config = RefCell::new(config.clone());
-        Rc::new(Self { config, store, texts, history, parts, turn: Semaphore::new(1) })
+        let (turn, is_stopping) = (Semaphore::new(1), Cell::new(false));
+        Rc::new(Self { config, store, texts, history, parts, turn, is_stopping })
+    }
+
+    /// The proxy stops: from now on each change is refused. Waits for the one that is under way, which could open again what the stop
+    /// closes.
+    pub(crate) async fn end_changes(&self) {
+        self.is_stopping.set(true);
+        let _turn = self.turn.acquire().await;
+    }
+
+    /// The turn to make a change, once no other change is under way.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, String> {
+        let turn = self.turn.acquire().await.ok();
+        turn.filter(|_| !self.is_stopping.get()).ok_or_else(|| STOPPING.to_owned())
     }
 
     /// What runs now.
@@ -202,18 +240,20 @@ impl Running {
     /// Reads the file again and applies what needs no restart. With a mistake in it, no option changes.
     pub(crate) async fn reload(&self, by: &str) -> Result<Vec<ChangedOption>, String> {
         let store = self.store()?;
-        let _turn = self.turn.acquire().await;
-        let text = (store.read)().inspect_err(|error| {
+        let refused = |error: &String| {
             self.reopen_logs(store);
             tracing::error!(error, "the configuration was not read again");
-        })?;
-        let changes =
+        };
+        let _turn = self.turn().await.inspect_err(refused)?;
+        let text = (store.read)().inspect_err(refused)?;
+        let applied =
             self.apply(store, &text, (by, "the file was read again")).await.inspect_err(|mistakes| {
                 self.reopen_logs(store);
-                tracing::error!(mistakes, "the configuration was not read again: it has mistakes");
+                let message = "the configuration was not read again: it has mistakes, or cannot be applied";
+                tracing::error!(mistakes, "{message}");
             })?;
         self.texts.borrow_mut().is_in_file(&text);
-        Ok(changes)
+        applied.told()
     }
 
     /// Opens the files of all logs anew, under the names that they have. logrotate has moved them away whether the file has a mistake or
@@ -242,10 +282,10 @@ impl Running {
     /// Makes a change to what runs. The file stays as it is until it is saved.
     pub(crate) async fn change(&self, edit: &Edit, by: &str) -> Result<Vec<ChangedOption>, String> {
         let store = self.store()?;
-        let _turn = self.turn.acquire().await;
+        let _turn = self.turn().await?;
         let before = self.texts.borrow().running().to_owned();
         let text = delphinus_config::edit(&before, edit).map_err(|error| error.to_string())?;
-        self.apply(store, &text, (by, &edit.to_string())).await
+        self.apply(store, &text, (by, &edit.to_string())).await?.told()
     }
 
     /// What would change if the file was read again.
@@ -274,13 +314,13 @@ impl Running {
     /// Goes back to what ran after an earlier change.
     pub(crate) async fn roll_back(&self, number: u64, by: &str) -> Result<Vec<ChangedOption>, String> {
         let store = self.store()?;
-        let _turn = self.turn.acquire().await;
+        let _turn = self.turn().await?;
         let text = self
             .texts
             .borrow()
             .after(number)
             .ok_or_else(|| format!("change {number} is not kept; CONFIG HISTORY shows those that are"))?;
-        self.apply(store, &text, (by, &format!("back to {number}"))).await
+        self.apply(store, &text, (by, &format!("back to {number}"))).await?.told()
     }
 
     /// The changes that are kept, the newest last.
@@ -288,22 +328,32 @@ impl Running {
         self.texts.borrow().history()
     }
 
+    /// Makes a change. An error means that nothing has changed. A change that somebody follows late is one all the same: it is written
+    /// down, and what runs is compared with it from then on.
     async fn apply(
         &self,
         store: &ConfigStore,
         text: &str,
         (by, what): (&str, &str),
-    ) -> Result<Vec<ChangedOption>, String> {
+    ) -> Result<Applied, String> {
         let read = (store.parse)(text)?;
         let plan = self.config.borrow().plan(&read);
         let log = store.log.prepare(&log_settings(&plan.next)).map_err(|error| error.to_string())?;
-        self.follow(&plan).await?;
+        let late = self.follow(&plan).await?;
         store.log.follow(log);
         plan.changes.iter().for_each(tell);
         *self.config.borrow_mut() = plan.next;
-        self.texts.borrow_mut().follow(text, (by, what), plan.changes.len());
+        let what = late.map_or_else(|| what.to_owned(), |_| format!("{what} (not followed by all in time)"));
+        self.texts.borrow_mut().follow(text, (by, &what), plan.changes.len());
         self.keep_history().await;
-        Ok(plan.changes.into_iter().map(changed).collect())
+        if let Some(why) = late {
+            tracing::warn!(
+                by,
+                why,
+                "the configuration has changed, but not all of the process follows it yet"
+            );
+        }
+        Ok(Applied { changes: plan.changes.into_iter().map(changed).collect(), late })
     }
 
     /// Brings the history on disk up to date. A disk that is full, gone or hangs delays nothing for long, and the log says so.
@@ -325,8 +375,8 @@ impl Running {
         );
     }
 
-    /// Carries a plan out. An error means that nothing has changed, or says what has not followed yet.
-    async fn follow(&self, Plan { next, .. }: &Plan) -> Result<(), String> {
+    /// Carries a plan out. An error means that nothing has changed. Else it says why not all follow yet, if that is so.
+    async fn follow(&self, Plan { next, .. }: &Plan) -> Result<Option<&'static str>, String> {
         let parts = &self.parts;
         let text = |error: Error| {
             tracing::error!(%error, "the configuration cannot be applied: nothing has changed");
@@ -338,15 +388,16 @@ impl Running {
         let clusters = clusters.map_err(text)?;
         let doors = parts.doors.prepare(&listeners).map_err(text)?;
         let operators = parts.operators.prepare(next).map_err(text)?;
-        parts.kept.follow(next).inspect_err(|error| {
+        let lease = parts.ha.prepare(next).map_err(text)?;
+        let room = parts.kept.prepare(next).inspect_err(|error| {
             tracing::error!(error, "the configuration cannot be applied: nothing has changed");
         })?;
-        parts
-            .ha
-            .follow(next)
-            .await
-            .map_err(|error| format!("{error}; virtual IPs are released, nothing else has changed"))?;
+        if let Err(error) = parts.ha.follow(next, lease).await {
+            parts.kept.give_back(room);
+            return Err(parts.ha.go_back(&self.config(), &error).await);
+        }
         // From here on nothing fails.
+        parts.kept.follow(next, room);
         parts.registry.follow(
             settings::client_limits(next),
             settings::login_delays(next),
@@ -359,7 +410,7 @@ impl Running {
         }
         parts.doors.follow(doors).await;
         parts.operators.follow(next, operators).await;
-        late.map_err(str::to_owned)
+        Ok(late.err())
     }
 }
 
@@ -420,3 +471,6 @@ pub fn log_settings(config: &Config) -> LogSettings {
         file: config.log.file.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;

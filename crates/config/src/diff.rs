@@ -6,11 +6,13 @@
 mod rows;
 mod secrets;
 
+use std::collections::{HashMap, HashSet};
+
 use crate::config::{Cluster, Config};
-use crate::option_doc::{OptionDoc, Reload};
+use crate::option_doc::Reload;
 use crate::reference::options;
 use crate::schema::Section;
-use rows::{generic, named};
+use rows::{by_path, generic, named};
 use secrets::{Kept, secrets};
 
 /// When a change takes effect.
@@ -129,31 +131,37 @@ impl Scope {
     }
 }
 
+/// When another value of each option takes effect, by its generic path.
+type Known = HashMap<String, Reload>;
+
+fn known() -> Known {
+    options().into_iter().map(|option| (option.path, option.reload)).collect()
+}
+
 fn changes(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
     let (old, new) = (named(&running.effective), named(&read.effective));
-    let known = options();
+    let (old_values, new_values) = (by_path(&old), by_path(&new));
+    let known = known();
     let effect = |path: &str, is_gone: bool| {
         let (effect, generic) = (effect(&known, scope, path), generic(path));
         let way = generic.strip_prefix("cluster.backend.").or_else(|| generic.strip_prefix("mirror."));
         let drains = way.is_some_and(|name| is_gone || WAYS.contains(&name));
         if drains { effect.max(Effect::Drain) } else { effect }
     };
-    let find = |list: &[(String, String)], path: &str| {
-        list.iter().find(|(option, _)| option == path).map(|(_, value)| value.clone())
-    };
     let mut found = Vec::new();
     for (option, after) in &new {
-        let before = find(&old, option);
-        if before.as_ref() != Some(after) {
+        let before = old_values.get(option.as_str()).copied();
+        if before != Some(after.as_str()) {
             let effect = effect(option, false);
             // What is said of a backend that was not there drains nothing.
             let drains_nothing = before.is_none() && effect == Effect::Drain;
             let effect = if drains_nothing { Effect::Hot } else { effect };
-            found.push(Change { option: option.clone(), before, after: Some(after.clone()), effect });
+            let (before, after) = (before.map(str::to_owned), Some(after.clone()));
+            found.push(Change { option: option.clone(), before, after, effect });
         }
     }
     for (option, before) in &old {
-        if find(&new, option).is_none() {
+        if !new_values.contains_key(option.as_str()) {
             let effect = effect(option, true);
             found.push(Change { option: option.clone(), before: Some(before.clone()), after: None, effect });
         }
@@ -164,17 +172,17 @@ fn changes(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
 }
 
 /// When another value of an option takes effect, connections to backends apart.
-fn effect(known: &[OptionDoc], scope: &Scope, path: &str) -> Effect {
+fn effect(known: &Known, scope: &Scope, path: &str) -> Effect {
     let generic = generic(path);
-    let option = known.iter().find(|option| option.path == generic);
-    let is_hot = option.is_some_and(|option| option.reload == Reload::Hot);
+    let is_hot = known.get(&generic) == Some(&Reload::Hot);
     if is_hot && scope.allows(path, &generic) { Effect::Hot } else { Effect::Restart }
 }
 
 /// The first rule that matches decides, so that their order is something to change, too.
 fn order_of_rules(running: &Config, read: &Config, scope: &Scope) -> Option<Change> {
     let order = |config: &Config, other: &Config| {
-        let is_in_both = |name: &String| other.rules.iter().any(|rule| rule.name == *name);
+        let others: HashSet<&str> = other.rules.iter().map(|rule| rule.name.as_str()).collect();
+        let is_in_both = |name: &String| others.contains(name.as_str());
         config.rules.iter().map(|rule| rule.name.clone()).filter(is_in_both).collect::<Vec<_>>()
     };
     let (before, after) = (order(running, read), order(read, running));
@@ -190,10 +198,11 @@ fn order_of_rules(running: &Config, read: &Config, scope: &Scope) -> Option<Chan
 
 /// Secrets that are other ones, and of which nothing else tells that.
 fn other_secrets(running: &Config, read: &Config, scope: &Scope, told: &[Change]) -> Vec<Change> {
-    let (before, known) = (secrets(running), options());
+    let before: HashMap<String, Kept<'_>> = secrets(running).into_iter().collect();
+    let told: HashSet<&str> = told.iter().map(|change| change.option.as_str()).collect();
+    let known = known();
     let is_other = |(path, secret): &(String, Kept<'_>)| {
-        before.iter().any(|(known, before)| known == path && before != secret)
-            && !told.iter().any(|change| change.option == *path)
+        before.get(path).is_some_and(|before| before != secret) && !told.contains(path.as_str())
     };
     let hidden = || Some(HIDDEN.to_owned());
     let change = |(option, _): (String, Kept<'_>)| {

@@ -88,6 +88,22 @@ impl std::fmt::Debug for State {
     }
 }
 
+impl Settings {
+    /// Looks whether a lease can start with them. Their file is left out: a lease that runs may have it.
+    ///
+    /// # Errors
+    /// Certificates of the other members' doors that cannot be used.
+    pub fn check(&self) -> io::Result<()> {
+        self.peers().map(drop)
+    }
+
+    /// The other members; none without `failsafe`.
+    fn peers(&self) -> io::Result<Option<Peers>> {
+        let peers = self.failsafe.clone().map(|how| Peers::new(how, failsafe::patience(self.terms)));
+        peers.transpose().map_err(io::Error::other)
+    }
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -102,8 +118,7 @@ impl Lease {
     pub fn start(settings: &Settings, store: Box<dyn Store>) -> io::Result<Self> {
         let own = settings.own_file.as_deref().map(OwnFile::open).transpose()?;
         let shared = Arc::new(Shared::default());
-        let peers = settings.failsafe.clone().map(|how| Peers::new(how, failsafe::patience(settings.terms)));
-        let peers = peers.transpose().map_err(io::Error::other)?;
+        let peers = settings.peers()?;
         if let Some(peers) = &peers {
             let (name, address) = (&peers.settings.member, &peers.settings.address);
             let mut state = shared.state();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use atomic_waker::AtomicWaker;
 use pin_project_lite::pin_project;
 use tokio::runtime::LocalOptions;
-pub use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+pub use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit, mpsc, oneshot, watch};
 pub use tokio::task::JoinHandle;
 
 use crate::outbox;

@@ -7,12 +7,13 @@ use super::{Change, Effect};
 use crate::config::Effective;
 
 type Options = Vec<(String, String)>;
+/// The options of each row. A file may have tens of thousands of rows, so that none is looked for in the list.
+type OfRows<'o> = HashMap<&'o str, Vec<&'o (String, String)>>;
 
 /// The options under paths in which rows have their names: `user["app"].max_connections`, not `user[3].max_connections`. Clusters keep
 /// their numbers.
 pub(super) fn named(effective: &Effective) -> Options {
-    let values: HashMap<&str, &str> =
-        effective.0.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
+    let values = by_path(&effective.0);
     effective.0.iter().map(|(path, value)| (with_names(path, &values), value.clone())).collect()
 }
 
@@ -74,32 +75,54 @@ fn row_of(path: &str) -> Option<&str> {
     (!row.starts_with("cluster[") || is_inner).then_some(row)
 }
 
+/// The values by their paths; of several under one path the first.
+pub(super) fn by_path(options: &[(String, String)]) -> HashMap<&str, &str> {
+    options.iter().rev().map(|(path, value)| (path.as_str(), value.as_str())).collect()
+}
+
+fn of_rows(options: &[(String, String)]) -> OfRows<'_> {
+    let mut rows = OfRows::new();
+    for option in options {
+        if let Some(row) = row_of(&option.0) {
+            rows.entry(row).or_default().push(option);
+        }
+    }
+    rows
+}
+
 /// With one change in the place of many for a row that comes or goes as a whole.
 pub(super) fn as_rows(changes: Vec<Change>, old: &Options, new: &Options) -> Vec<Change> {
-    let has_row = |list: &Options, row: &str| list.iter().any(|(path, _)| row_of(path) == Some(row));
-    let told = |list: &Options, row: &str| {
-        let of_row = list.iter().filter(|(path, value)| row_of(path) == Some(row) && !value.is_empty());
-        let own =
-            of_row.map(|(path, value)| format!("{} = {value}", path.rsplit('.').next().unwrap_or_default()));
-        Some(own.collect::<Vec<_>>().join(", "))
-    };
+    let (old, new) = (of_rows(old), of_rows(new));
     let mut found: Vec<Change> = Vec::new();
+    // Where the change of each row is among these.
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for change in changes {
-        let whole =
-            row_of(&change.option).filter(|row| !(has_row(old, row) && has_row(new, row))).map(str::to_owned);
-        let Some(row) = whole else {
-            found.push(change);
-            continue;
+        let sides = row_of(&change.option).map(|row| (old.get_key_value(row), new.get_key_value(row)));
+        let (row, before, after) = match sides {
+            Some((Some((row, options)), None)) => (*row, Some(options), None),
+            Some((None, Some((row, options)))) => (*row, None, Some(options)),
+            _ => {
+                found.push(change);
+                continue;
+            }
         };
-        if let Some(known) = found.iter_mut().find(|known| known.option == row) {
+        if let Some(place) = places.get(row) {
+            let known = &mut found[*place];
             known.effect = known.effect.max(change.effect);
             continue;
         }
-        let before = if has_row(old, &row) { told(old, &row) } else { None };
-        let after = if has_row(new, &row) { told(new, &row) } else { None };
-        found.push(Change { option: row, before, after, effect: change.effect });
+        places.insert(row, found.len());
+        let (before, after) = (before.map(|options| told(options)), after.map(|options| told(options)));
+        found.push(Change { option: row.to_owned(), before, after, effect: change.effect });
     }
     found
+}
+
+/// What is said of a row.
+fn told(options: &[&(String, String)]) -> String {
+    let own = options.iter().filter(|(_, value)| !value.is_empty());
+    let own = own.map(|(path, value)| format!("{} = {value}", path.rsplit('.').next().unwrap_or_default()));
+    own.collect::<Vec<_>>().join(", ")
 }
 
 /// Which cluster an option is of, counted from 0.

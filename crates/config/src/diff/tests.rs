@@ -126,6 +126,36 @@ fn the_order_of_rules_is_something_to_change() {
     assert_eq!(names, ["b", "a", "c"]);
 }
 
+/// The time grows with the size of the file, not with its square: all else of the control plane waits meanwhile.
+#[test]
+fn a_large_file_is_compared_soon() {
+    let file = |users: &str, password: &str, rules: Vec<u32>| {
+        let user = |number: u32| format!("[[user]]\nname = \"{users}{number}\"\npassword = \"{password}\"\n");
+        let rule = |number: u32| format!("[[rule]]\nname = \"r{number}\"\nlog = true\n");
+        let rows: Vec<_> = (0..2_000).map(user).chain(rules.into_iter().map(rule)).collect();
+        one(&rows.concat())
+    };
+    let rules = || 0..500_u32;
+    let before = file("a", "one", rules().collect());
+    let others = file("b", "one", rules().rev().collect());
+    let secrets = file("a", "two", rules().collect());
+    let begun = std::time::Instant::now();
+    let rows = before.plan(&others).changes;
+    let hidden = before.plan(&secrets).changes;
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    // Those that come, those that go, each in the order of its file, and the order of the rules.
+    assert_eq!((rows.len(), hidden.len()), (4_001, 2_000));
+    for (place, option) in [(0, "user[\"b0\"]"), (1_999, "user[\"b1999\"]"), (2_000, "user[\"a0\"]")] {
+        assert_eq!(rows[place].option, option);
+        assert_eq!(
+            (rows[place].before.is_some(), rows[place].after.is_some()),
+            (place >= 2_000, place < 2_000)
+        );
+    }
+    assert_eq!(rows[4_000].option, "rule (order)");
+    assert_eq!(hidden[7].option, "user[\"a7\"].password");
+}
+
 #[test]
 fn every_hot_option_is_taken_over() {
     // Of each section one that a struct of the validated configuration keeps by hand.
