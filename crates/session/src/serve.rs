@@ -269,6 +269,11 @@ impl Session {
     /// There is no memory for the rest of a command: it is passed over. True if the session ends with that.
     async fn refuse_crowded(&mut self, input: Input) -> Result<bool, NetError> {
         let error = ProxyError::MemoryFull(self.worker.memory.limit());
+        if self.code() == Code::StmtSendLongData as u8 {
+            Box::pin(self.refuse_piece(input, error)).await?;
+            self.client.give_buffer_back();
+            return Ok(false);
+        }
         self.client.error_seq = Some(1);
         let executed = self.executed(input);
         let (error, ends) = match Box::pin(self.refuse(input, error)).await? {

@@ -3,11 +3,13 @@
 
 use std::rc::Rc;
 
+use delphinus_net::NetError;
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::{Command, HEADER_LEN};
 
 use crate::client_error::ProxyError;
-use crate::io::Client;
+use crate::io::{Client, Input};
 use crate::served::Served;
 use crate::session::Session;
 use crate::statements::{ClientStatements, Own};
@@ -21,6 +23,16 @@ pub(super) fn miss_piece(statements: &mut ClientStatements, id: ClientStmtId, er
 }
 
 impl Session {
+    /// The command is a piece that there is no room for. To answer it would be an answer too many.
+    pub(crate) async fn refuse_piece(&mut self, input: Input, error: ProxyError) -> Result<(), NetError> {
+        let payload = self.client.buffer.data().get(HEADER_LEN..input.held).unwrap_or_default();
+        if let Ok(Command::StmtSendLongData(id)) = Command::parse(payload) {
+            let id = self.statements.meant_by(id, self.state.flavor());
+            miss_piece(&mut self.statements, id, error);
+        }
+        self.client.skip(input).await
+    }
+
     /// An execution was answered so. What was sent ahead for it is gone, as on a server.
     pub(crate) async fn end_execution(&mut self, served: Served) -> Served {
         if let Some(id) = self.costs.prepared() {
