@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use delphinus_e2e::{Address, Client, ConfigFile, Login, Operators, ServerError, Stage, until};
 use delphinus_sandbox::{APP2, Flavor};
+use delphinus_testkit::Param;
 use delphinus_wire::proxy_header::{ProxyVersion, encode};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -254,6 +255,7 @@ fn changed_while_it_runs(stage: &Stage, operators: &Operators, client: &mut Clie
     let line = log.lines().rev().find(|line| line.contains("a filter matched a statement")).unwrap();
     assert!(line.contains("dangerous") && line.contains("UPDATE"), "{line}");
     assert!(!log.contains("4711"), "literals do not go to the log");
+    pieces_of_refused_ones(stage, &mut operator);
     // What was prepared before is looked at when it runs.
     operator.query("SET FILTER dangerous action = reject").unwrap();
     let error = client.execute(late).unwrap_err().downcast::<ServerError>().unwrap();
@@ -272,6 +274,30 @@ fn changed_while_it_runs(stage: &Stage, operators: &Operators, client: &mut Clie
     operator.query("ADD FILTER again statement = ['write_without_where']").unwrap();
     let explained = operator.rows("EXPLAIN ROUTE UPDATE filtered SET v = 1").unwrap();
     assert!(explained.iter().flatten().flatten().any(|cell| cell.contains("the filter \"again\"")));
+}
+
+/// An execution that is refused takes along what was sent ahead for it, as one that fails on a server. The filter only logs here.
+fn pieces_of_refused_ones(stage: &Stage, operator: &mut Client) {
+    let mut client = stage.address.login().connect().unwrap();
+    let update = "UPDATE filtered SET v = LENGTH(?) + SLEEP(0) WHERE id = 1";
+    for text in [update.to_owned(), format!("{update} {}", padding())] {
+        let id = client.prepare(text).unwrap().unwrap().id;
+        assert_eq!(execute(&mut client, id, b"first"), None);
+        client.send_long_data(id, 0, b"of the refused one").unwrap();
+        operator.query("SET FILTER dangerous action = reject").unwrap();
+        assert_eq!(execute(&mut client, id, b""), Some(1105));
+        operator.query("SET FILTER dangerous action = log").unwrap();
+        assert_eq!(execute(&mut client, id, b"four"), None);
+        let found = client.run("SELECT v FROM filtered WHERE id = 1 FOR UPDATE").unwrap().remove(0);
+        assert_eq!(found.rows().unwrap(), [[Some(b"4".to_vec())]], "the refused one's pieces are there");
+        client.close(id).unwrap();
+    }
+}
+
+/// The number of the error, if it fails.
+fn execute(client: &mut delphinus_testkit::Client, id: u32, value: &[u8]) -> Option<u16> {
+    let replies = client.execute(id, &[Param::Bytes(value.to_vec())], true).unwrap();
+    replies[0].failure().map(|failure| failure.code)
 }
 
 #[test]

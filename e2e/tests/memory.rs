@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delphinus_e2e::{ConfigFile, Stage, until};
 use delphinus_sandbox::Flavor;
-use delphinus_testkit::Client;
+use delphinus_testkit::{Client, Param};
 
 fn connect(stage: &Stage) -> Client {
     stage.address.login().connect().unwrap()
@@ -49,6 +49,7 @@ fn long_answers_without_room(stage: &Stage) {
     let list: Vec<String> = (0..4_000).map(|number| format!("a AS c{number}")).collect();
     let prepared =
         wide.prepare(format!("SELECT {} FROM app.one FOR UPDATE", list.join(", "))).unwrap().unwrap();
+    let in_pieces = wide.prepare("SELECT LENGTH(?)").unwrap().unwrap();
     let _held = take_all_room(stage);
     // One of them has the connection on which the statement is prepared.
     for number in 0..3 {
@@ -63,6 +64,17 @@ fn long_answers_without_room(stage: &Stage) {
     }
     variables_without_room(stage);
     warnings_without_room(stage);
+    piece_without_room(&mut wide, in_pieces.id);
+}
+
+/// COM_STMT_SEND_LONG_DATA has no answer: the error is that of the execution, and each command gets its own answer afterwards.
+fn piece_without_room(client: &mut Client, id: u32) {
+    client.send_long_data(id, 0, &vec![b'x'; 200 << 10]).unwrap();
+    let mut execute =
+        |value: &[u8]| client.execute(id, &[Param::Bytes(value.to_vec())], true).unwrap().remove(0);
+    let refused = execute(b"");
+    assert_eq!(refused.failure().map(|failure| failure.code), Some(3170), "{refused:?}");
+    assert_eq!(execute(b"four").rows().unwrap(), [[Some(b"4".to_vec())]]);
 }
 
 /// They stay where they are, and the session with them.

@@ -5,11 +5,11 @@
 
 use delphinus_e2e::{Address, ConfigFile, Stage};
 use delphinus_sandbox::{ADMIN, Flavor};
-use delphinus_testkit::Client;
+use delphinus_testkit::{Client, Reply};
 use delphinus_wire::Capabilities;
 
-/// Each sets `@hidden` to its own name.
-const MADE: [&str; 10] = [
+/// Each sets `@hidden` to its own name, or reads the last id.
+const MADE: [&str; 14] = [
     "CREATE FUNCTION app.f_set() RETURNS INT DETERMINISTIC BEGIN SET @hidden = 'f_set'; RETURN 1; END",
     "CREATE FUNCTION app.f_into() RETURNS INT DETERMINISTIC BEGIN SELECT 'f_into' INTO @hidden; RETURN 1; END",
     "CREATE FUNCTION app.f_none() RETURNS INT DETERMINISTIC RETURN 1",
@@ -20,6 +20,10 @@ const MADE: [&str; 10] = [
     "CREATE TABLE app.fired (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
     "CREATE TRIGGER app.fires BEFORE INSERT ON app.fired FOR EACH ROW SET @hidden = 'fires'",
     "CREATE TRIGGER app.fires_too BEFORE UPDATE ON app.fired FOR EACH ROW SET @hidden = 'fires_too'",
+    "CREATE FUNCTION app.f_last() RETURNS BIGINT READS SQL DATA RETURN LAST_INSERT_ID()",
+    "CREATE FUNCTION app.f_over() RETURNS BIGINT READS SQL DATA RETURN app.f_last()",
+    "CREATE TABLE app.noted (id INT AUTO_INCREMENT PRIMARY KEY, a BIGINT)",
+    "CREATE TRIGGER app.notes BEFORE INSERT ON app.noted FOR EACH ROW SET NEW.a = LAST_INSERT_ID()",
 ];
 
 /// What runs, and what `@hidden` is then.
@@ -97,18 +101,24 @@ fn hidden_user_variables(stage: &Stage) {
     a_file_in_the_middle(stage);
     warnings_of_another_session(stage);
     ids_of_procedures(stage);
+    ids_that_code_reads(stage);
+}
+
+const INSERT: &str = "INSERT INTO app.plain (a) VALUES (2)";
+
+fn number_in(reply: Reply) -> u64 {
+    let value = reply.rows().unwrap()[0][0].clone().unwrap();
+    String::from_utf8(value).unwrap().parse().unwrap()
+}
+
+fn number(client: &mut Client, sql: &str) -> u64 {
+    number_in(client.query(sql).unwrap().remove(0))
 }
 
 /// What a procedure makes of LAST_INSERT_ID(), and what it leaves as it was, on connections that others have made ids on.
 fn ids_of_procedures(stage: &Stage) {
-    let number = |client: &mut Client, sql: &str| -> u64 {
-        let rows = client.query(sql).unwrap().remove(0);
-        let value = rows.rows().unwrap()[0][0].clone().unwrap();
-        String::from_utf8(value).unwrap().parse().unwrap()
-    };
     let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage)]);
-    let insert = "INSERT INTO app.plain (a) VALUES (2)";
-    client.run(insert).unwrap();
+    client.run(INSERT).unwrap();
     let mut wanted = number(&mut client, "SELECT LAST_INSERT_ID()");
     for (begin, call, makes, end) in [
         ("DO 1", "CALL app.p_makes()", true, "DO 1"),
@@ -118,7 +128,7 @@ fn ids_of_procedures(stage: &Stage) {
         for is_prepared in [false, true] {
             client.run(begin).unwrap();
             for other in &mut others {
-                other.run(insert).unwrap();
+                other.run(INSERT).unwrap();
                 other.run("SELECT id FROM app.plain LIMIT 1 FOR UPDATE").unwrap();
             }
             if is_prepared {
@@ -133,6 +143,40 @@ fn ids_of_procedures(stage: &Stage) {
             }
             assert_eq!(number(&mut client, "SELECT LAST_INSERT_ID()"), wanted, "{call} {is_prepared}");
             client.run(end).unwrap();
+        }
+    }
+}
+
+/// `LAST_INSERT_ID()` in a function and in a trigger is the session's own, on connections that others have made ids on.
+fn ids_that_code_reads(stage: &Stage) {
+    let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage)]);
+    let noted = "SELECT a FROM app.noted ORDER BY id DESC LIMIT 1 FOR UPDATE";
+    for is_prepared in [false, true] {
+        for (sql, then) in [
+            ("SELECT app.f_last()", None),
+            ("SELECT app.f_over()", None),
+            ("INSERT INTO app.noted (a) VALUES (0)", Some(noted)),
+        ] {
+            client.run(INSERT).unwrap();
+            let own = number(&mut client, "SELECT LAST_INSERT_ID()");
+            // Together they have both connections to the primary.
+            for other in &mut others {
+                other.run("BEGIN").unwrap();
+                other.run(INSERT).unwrap();
+            }
+            for other in &mut others {
+                other.run("COMMIT").unwrap();
+            }
+            let reply = if is_prepared {
+                let statement = client.prepare(sql).unwrap().unwrap().id;
+                let reply = client.execute(statement, &[], true).unwrap().remove(0);
+                client.close(statement).unwrap();
+                reply
+            } else {
+                client.run(sql).unwrap().remove(0)
+            };
+            let found = then.map_or_else(|| number_in(reply), |then| number(&mut client, then));
+            assert_eq!(found, own, "{sql} {is_prepared}");
         }
     }
 }

@@ -134,9 +134,9 @@ fn long_texts(stage: &mut Stage) {
         assert_eq!(pin_of(&mut client, &mut others[0]), "");
     }
     let kept: Vec<_> =
-        (0..20).map(|_| prepare(&mut client, &format!("SELECT '{}'", "x".repeat(15 * MIB)))).collect();
+        (0..8).map(|_| prepare(&mut client, &format!("SELECT '{}'", "x".repeat(15 * MIB)))).collect();
     let after = stage.proxy().unwrap().resident_kib().unwrap();
-    assert!(after < before + 64 * 1024, "20 texts of 15 MiB: from {before} to {after} KiB");
+    assert!(after < before + 64 * 1024, "8 texts of 15 MiB: from {before} to {after} KiB");
     client.reset_connection().unwrap();
     assert_eq!(pin_of(&mut client, &mut others[0]), "");
     let gone = client.execute(kept[0].id, &[], true).unwrap();
@@ -240,7 +240,8 @@ fn types_at_the_end_of_a_packet(stage: &Stage) {
     /// What a COM_STMT_EXECUTE of one parameter has beside the value: its code, the statement, flags, a count, NULLs, whether types follow.
     const HEAD: usize = 1 + 4 + 1 + 4 + 1 + 1;
     let (mut client, mut other) = (connect(stage), connect(stage));
-    for payload in [FULL - 3, FULL - 2, FULL - 1, 2 * FULL - 3, 2 * FULL - 2, 2 * FULL - 1] {
+    // The last packet gets full, and a byte too long; the last of two does. Where the border is, a test of `shifted` knows.
+    for payload in [FULL - 2, FULL - 1, 2 * FULL - 1] {
         // On a replica: the connection of the transaction has not been told the types of this client.
         let statement = prepare(&mut client, "SELECT SHA2(?, 256) FROM app.nine WHERE n = 1");
         let reply = execute(&mut client, &statement, &[Param::Bytes(b"short".to_vec())]);
@@ -250,12 +251,16 @@ fn types_at_the_end_of_a_packet(stage: &Stage) {
         let end = value.len() - 3;
         value[..5].copy_from_slice(b"begin");
         value[end..].copy_from_slice(b"end");
-        let expected = digest_of(&mut other, &value);
+        // Made by the server, so that it is sent once.
+        let rest = value.len() - "beginend".len();
+        let sql = format!("SELECT SHA2(CONCAT('begin', REPEAT('x', {rest}), 'end'), 256) FOR UPDATE");
+        let expected = other.run(sql).unwrap().remove(0).rows().unwrap().remove(0).remove(0);
+        assert!(expected.is_some(), "longer than the server's max_allowed_packet");
         client.run("BEGIN").unwrap();
         let replies = client.execute(statement.id, &[Param::Bytes(value)], false).unwrap();
         let rows = replies.into_iter().next().unwrap().rows();
         let rows = rows.unwrap_or_else(|error| panic!("{payload}: {error}"));
-        assert_eq!(rows[0][0].as_deref(), Some(expected.as_bytes()), "{payload}");
+        assert_eq!(rows[0][0], expected, "{payload}");
         // The session goes on, and so does its connection.
         assert_eq!(numbers(client.run("SELECT 7").unwrap().remove(0)), [7], "{payload}");
         client.run("COMMIT").unwrap();

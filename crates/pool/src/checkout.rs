@@ -11,7 +11,7 @@ use delphinus_wire::command::{BackendStmtId, Code, put_stmt_command};
 use delphinus_wire::header;
 use delphinus_wire::response::{Status, TextResult};
 
-use crate::ask::{Answer, AskError, aside, prepare, query};
+use crate::ask::{Answer, AskError, aside, command, prepare, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::idle::Seat;
@@ -218,6 +218,15 @@ impl Checkout {
         put_stmt_command(&mut packet, Code::StmtClose, id);
         let written = self.connection().stream.write_bytes(&packet).await;
         written.map_err(|error| PoolError::Lost { backend, error: error.into() })
+    }
+
+    /// Makes the server drop what was sent ahead for a statement, and close its cursor.
+    pub async fn reset_statement(&mut self, id: BackendStmtId) -> Result<(), PoolError> {
+        self.save().await?;
+        let mut payload = Vec::with_capacity(5);
+        put_stmt_command(&mut payload, Code::StmtReset, id);
+        let reset = async |connection: &mut Connection| command(connection, &payload).await.map(drop);
+        self.ask(LIMIT, reset).await
     }
 
     /// Asks for the status flags and for changes not reported yet. What the client's last statement left behind stays there.

@@ -49,9 +49,10 @@ pub(crate) fn ensure(flavor: Flavor, programs: &Programs, progress: &dyn Progres
     Ok(data)
 }
 
-/// Copies the template to `to`, which must not exist.
+/// Copies the template to `to`, which must not exist. Most of it are zeros, of the logs above all: they become holes, and are not written.
 pub(crate) fn copy(template: &Path, to: &Path) -> Result<()> {
-    process::output(Command::new("cp").args(["-a", "--reflink=auto"]).arg(template).arg(to))?;
+    let cp = ["-a", "--reflink=auto", "--sparse=always"];
+    process::output(Command::new("cp").args(cp).arg(template).arg(to))?;
     Ok(())
 }
 

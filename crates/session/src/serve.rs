@@ -13,7 +13,7 @@ use delphinus_net::{NetError, rt};
 use delphinus_sql::{Digest, Flavor, digest};
 use delphinus_stats::Cost;
 use delphinus_telemetry::{ErrorKind, Source, Wait};
-use delphinus_wire::command::Code;
+use delphinus_wire::command::{ClientStmtId, Code};
 use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN, error_code, query_text_at};
 
@@ -103,7 +103,11 @@ impl Session {
                 self.tell_trace(&served);
             }
             self.count_statement(&served);
-            let served = served?;
+            let mut served = served?;
+            // A server's answer has ended what was sent ahead for it; one of the proxy's own has not.
+            if is_statement(code) && (matches!(served, Served::Error(_)) || self.statements.has_long_data()) {
+                served = Box::pin(self.end_execution(served)).await;
+            }
             self.client.drop_kept();
             if self.steering.is_asked {
                 self.noted.end(&self.held.keys, &self.worker.users);
@@ -252,15 +256,34 @@ impl Session {
         }
     }
 
+    /// The statement of which the command is an execution.
+    fn executed(&self, input: Input) -> Option<ClientStmtId> {
+        match Command::parse(self.client.buffer.data().get(HEADER_LEN..input.held)?).ok()? {
+            Command::StmtExecute { id, .. } | Command::StmtBulkExecute(id) => {
+                Some(self.statements.meant_by(id, self.state.flavor()))
+            }
+            _ => None,
+        }
+    }
+
     /// There is no memory for the rest of a command: it is passed over. True if the session ends with that.
     async fn refuse_crowded(&mut self, input: Input) -> Result<bool, NetError> {
         let error = ProxyError::MemoryFull(self.worker.memory.limit());
+        if self.code() == Code::StmtSendLongData as u8 {
+            Box::pin(self.refuse_piece(input, error)).await?;
+            self.client.give_buffer_back();
+            return Ok(false);
+        }
         self.client.error_seq = Some(1);
+        let executed = self.executed(input);
         let (error, ends) = match Box::pin(self.refuse(input, error)).await? {
             Served::Error(error) => (error, false),
             Served::Fatal(error) => (error, true),
             Served::Answered | Served::End => return Ok(true),
         };
+        if let Some(id) = executed {
+            Box::pin(self.drop_pieces(id)).await;
+        }
         answer::give_error(&mut self.client, &error, ends).await?;
         self.client.give_buffer_back();
         Ok(ends)

@@ -33,6 +33,8 @@ pub struct Hidden {
     pub rights: bool,
     /// Some of its statements may not have run though it has ended well: it has branches, loops or handlers. Not a thing that it leaves.
     pub branches: bool,
+    /// It reads `LAST_INSERT_ID()`. Not a thing that it leaves.
+    pub reads_last_id: bool,
     /// Nothing: it ends sessions, by ids that are the server's.
     pub kills: bool,
     /// Anything: it runs texts that are not in its own, or nobody may read it.
@@ -60,12 +62,13 @@ impl Hidden {
 
     /// The same, where it is known whether the other one `kills`.
     fn add_with(&mut self, other: &Self, kills: bool) -> bool {
-        let had = (self.facts(), self.branches, self.variables.len());
+        let had = (self.facts(), self.branches, self.reads_last_id, self.variables.len());
         self.locks |= other.locks;
         self.next_transaction |= other.next_transaction;
         self.executes |= other.executes;
         self.rights |= other.rights;
         self.branches |= other.branches;
+        self.reads_last_id |= other.reads_last_id;
         self.kills |= kills;
         self.is_unknown |= other.is_unknown;
         for name in &other.variables {
@@ -74,7 +77,7 @@ impl Hidden {
             }
         }
         self.limit();
-        had != (self.facts(), self.branches, self.variables.len())
+        had != (self.facts(), self.branches, self.reads_last_id, self.variables.len())
     }
 
     /// True if rights may be others now: also where it is not known what was run.

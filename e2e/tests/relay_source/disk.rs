@@ -14,6 +14,8 @@ use crate::support::{Disk, LIMIT, Load, Scene, log_files, status};
 
 /// So long nothing may be acknowledged for it to be clear that nothing will be.
 const QUIET: Duration = Duration::from_secs(2);
+/// How long each fdatasync takes on a slow disk.
+const SLOW: Duration = Duration::from_secs(2);
 /// The disk's size.
 pub(crate) const SIZE: &str = "24m";
 
@@ -66,13 +68,19 @@ pub(crate) fn slow(flavor: Flavor) {
     scene.semi_sync(scene.primary());
     let load = Load::start(scene.primary(), 4);
     load.go_on(20);
-    let mut slowed = inject(&scene, "fdatasync", "fdatasync:delay_exit=2000000");
-    until(LIMIT, "a slow fdatasync", || Ok(scene.column("sync_us").parse::<u64>()? > 100_000)).unwrap();
-    let (before, began) = (load.done(), Instant::now());
-    load.go_on(8);
-    // Four clients: as many commits as are there are acknowledged by one fdatasync.
-    let each = began.elapsed() / u32::try_from(load.done() - before).unwrap();
-    assert!(each > Duration::from_millis(400), "{each:?} for each commit: nothing was slow");
+    let mut slowed = inject(&scene, "fdatasync", &format!("fdatasync:delay_exit={}", SLOW.as_micros()));
+    // Said of each call that is delayed, and of no other: a loaded disk alone may be slow, too.
+    until(LIMIT, "a slow fdatasync", || {
+        Ok(fs::read_to_string(injected(&scene)).is_ok_and(|calls| calls.contains("fdatasync(")))
+    })
+    .unwrap();
+    let (began, before) = (Instant::now(), load.done());
+    load.go_on(12);
+    let acknowledged = u32::try_from(load.done() - before).unwrap();
+    // Each fdatasync acknowledges a commit of each of four clients. They may hear late of the one before, and a delay is between each two.
+    let delays = acknowledged.div_ceil(4) - 2;
+    let took = began.elapsed();
+    assert!(took >= SLOW * delays, "{acknowledged} commits in {took:?}: they did not wait for the disk");
     assert_eq!((scene.column("state"), scene.column("error")), ("receiving".to_owned(), String::new()));
     assert_eq!(scene.column("connections"), "1", "the source was left");
     end(&mut slowed);
@@ -179,10 +187,20 @@ fn nothing_is_lost(scene: &Scene, load: Load) {
 /// Has calls of the thread that receives and writes fail, or take long.
 fn inject(scene: &Scene, calls: &str, how: &str) -> Child {
     let thread = receiving_thread(scene.relay.pid());
-    let out = scene.config.with_extension("injected");
     let mut command = Command::new("strace");
     command.args(["-p", &thread, "-e", &format!("trace={calls}"), "-e", &format!("inject={how}"), "-o"]);
-    command.arg(out).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    command
+        .arg(injected(scene))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Where each of these calls is told.
+fn injected(scene: &Scene) -> PathBuf {
+    scene.config.with_extension("injected")
 }
 
 /// A disk of its own for the relay's folder.

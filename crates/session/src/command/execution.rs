@@ -165,10 +165,7 @@ impl Execution {
             Some(_) => shaped,
             // The rows of an array may ask about those before them, so that no value holds for all. Pieces of a parameter are
             // with the client's own text, in whose place there can be no other one.
-            None if self.is_bulk || has_pieces => {
-                drop_pieces(session, self.id).await;
-                return Err(ProxyError::DiagnosticsGone);
-            }
+            None if self.is_bulk || has_pieces => return Err(ProxyError::DiagnosticsGone),
             None => {
                 in_shape(with_memory(&self.statement, &key, &session.held, &mut session.state)?, self.flags)
             }
@@ -209,25 +206,6 @@ pub(super) async fn connection_to_execute(
     checkout.save().await.map_err(ProxyError::Pool)?;
     session.held.keep_or_give_back(checkout, &mut session.state);
     Ok(None)
-}
-
-/// Drops the pieces of a parameter that were sent ahead, as servers do behind an execution that fails: its client does not expect them
-/// in the next one.
-async fn drop_pieces(session: &mut Session, id: ClientStmtId) {
-    let Some(found) = session.statements.find(id).filter(|found| found.has_long_data.is_set()) else {
-        return;
-    };
-    found.has_long_data.set(false);
-    found.has_cursor.set(false);
-    let (own, text) = (found.own.take(), found.key.text().clone());
-    session.statements.pin(&text, &mut session.state);
-    if let Some(mut checkout) = session.held.bound.take() {
-        if let Some(own) = own {
-            // An error shows when the connection is used next.
-            let _ = checkout.close_statement(own.statement.id).await;
-        }
-        session.held.keep_or_give_back(checkout, &mut session.state);
-    }
 }
 
 /// The same statement with what the last one left behind written into it, when only the memory knows that.

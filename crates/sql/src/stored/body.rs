@@ -221,6 +221,9 @@ fn note_word(own: &mut Hidden, word: &[u8], before: &[u8]) {
     let is_set = before.eq_ignore_ascii_case(b"set");
     own.locks |= is_one_of(&[b"get_lock"]);
     own.executes |= is_one_of(&[b"execute"]);
+    // `@@identity`, `@@session.identity`
+    let is_variable = matches!(before, b"@@" | b".");
+    own.reads_last_id |= is_one_of(&[b"last_insert_id"]) || is_variable && is_one_of(&[b"identity"]);
     // `FOR i IN 1..0 DO .. END FOR`
     let ends_for = before.eq_ignore_ascii_case(b"end") && is_one_of(&[b"for"]);
     own.branches |= ends_for || is_one_of(&BRANCHES);

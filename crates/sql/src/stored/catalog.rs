@@ -128,7 +128,8 @@ impl Catalog {
 
     /// Takes in what `statement` does by code in the database: [`Effects::HIDDEN`] where that leaves something behind,
     /// [`Effects::CALLS_ROUTINE`] where a view that it names runs a routine, which is never done on a replica, or something built in
-    /// whose value is the session's: of these the last id follows it. True if that code may have a KILL.
+    /// whose value is the session's. The last id follows these, and what reads it by a function or a trigger, or may: [`Uses`] has it.
+    /// True if that code may have a KILL.
     pub fn uncover(&self, statement: &mut Statement, sql: &[u8], options: LexOptions) -> bool {
         let runs = Runs::of(statement);
         let is_view = |word: &str| self.known.views.contains_key(&number(word));
@@ -149,6 +150,11 @@ impl Catalog {
         let hidden = self.hidden(statement, sql, options);
         if !hidden.is_empty() {
             statement.effects |= Effects::HIDDEN;
+        }
+        // A procedure may make ids, too: it has the last one whether it reads it or not.
+        let has_last_id = matches!(statement.class, Class::Call | Class::Unknown);
+        if !has_last_id && (hidden.reads_last_id || hidden.is_unknown) {
+            statement.uses |= Uses::LAST_INSERT_ID;
         }
         // Functions and triggers cannot: what they run may not commit.
         let runs_procedures = matches!(statement.class, Class::Call | Class::Multi | Class::Unknown);
@@ -366,7 +372,9 @@ impl CatalogBuilder {
                 RunBy::Read => (&mut known.views, calls),
                 RunBy::Write => (&mut known.triggers, false),
             };
-            if counts || !body.own.is_empty() {
+            // In a view it may be the name of a column: what calls there counts.
+            let reads_last_id = body.own.reads_last_id && run_by != RunBy::Read;
+            if counts || reads_last_id || !body.own.is_empty() {
                 map.entry(name).or_default().add(&body.own);
             }
         }

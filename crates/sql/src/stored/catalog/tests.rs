@@ -149,6 +149,48 @@ fn views_of_what_is_not_the_same_everywhere_are_read_where_calls_run() {
     }
 }
 
+/// To a procedure it is brought in any case, and a column of this name is none.
+#[test]
+fn what_reads_the_last_id_by_code_has_it() {
+    let mut builder = CatalogBuilder::default();
+    let mut add = |stored, text: &str| builder.add(stored, Body::read(text.as_bytes(), LEX));
+    let routine = |name: &str| Stored::Routine(name.to_owned());
+    add(routine("reads"), "RETURN LAST_INSERT_ID()");
+    add(routine("reads_variable"), "RETURN @@session.identity");
+    add(routine("over"), "RETURN 1 + reads()");
+    add(routine("harmless"), "RETURN 'last_insert_id()'");
+    add(Stored::Trigger("noted".to_owned()), "SET NEW.a = over()");
+    add(Stored::View("named".to_owned()), "select `t`.`last_insert_id` AS `last_insert_id` from `t`");
+    let known = builder.build();
+    assert!(known.has_triggers() && !known.has_views());
+    let change = b"CREATE FUNCTION made() RETURNS INT RETURN over()";
+    let mut changes = Changes::default();
+    changes.add(&CodeChange::of(&classify(change, LEX), change, LEX, true).unwrap(), 1);
+    let changed = known.with(changes);
+    let unreadable = Catalog::default().without_routines();
+    for (catalog, sql, wanted) in [
+        (&known, "SELECT reads()", true),
+        (&known, "DO reads_variable()", true),
+        (&known, "SELECT over()", true),
+        (&known, "INSERT INTO noted VALUES (1)", true),
+        (&known, "INSERT INTO other VALUES (1)", false),
+        (&known, "SELECT harmless()", false),
+        (&known, "CALL over()", false),
+        (&known, "SELECT * FROM named", false),
+        (&changed, "SELECT made()", true),
+        (&unreadable, "SELECT f()", true),
+        (&unreadable, "SELECT NOW()", false),
+    ] {
+        let mut statement = classify(sql.as_bytes(), LEX);
+        let access = statement.access;
+        let _ = catalog.uncover(&mut statement, sql.as_bytes(), LEX);
+        assert_eq!(statement.uses.contains(Uses::LAST_INSERT_ID), wanted, "{sql}");
+        let is_unknown = catalog.is_unreadable() && wanted;
+        assert_eq!(statement.effects.contains(Effects::HIDDEN), is_unknown, "{sql}: nothing is left behind");
+        assert_eq!(statement.access, access, "{sql}");
+    }
+}
+
 #[test]
 fn a_text_that_is_gone_may_have_been_any() {
     let call = classify(b"CALL harmless()", LEX);
