@@ -76,7 +76,8 @@ impl Socket {
         poll_fn(|context| self.poll_read(context, into)).await
     }
 
-    fn poll_read(&self, context: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+    /// The same, polled.
+    pub(crate) fn poll_read(&self, context: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.poll_readable(context))?;
             match self.take_in(into) {
