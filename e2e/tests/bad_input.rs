@@ -69,7 +69,7 @@ fn connect(address: &Address) -> TcpStream {
 }
 
 /// Reads until the proxy closes the connection. A time-out here is a proxy that does not.
-fn expect_closed(mut stream: TcpStream) {
+fn expect_closed(mut stream: impl Read) {
     let mut buffer = [0; 4096];
     loop {
         match stream.read(&mut buffer) {
@@ -260,9 +260,21 @@ fn clients_that_never_speak() {
     unimpressed(&mut stage(&[]), 32, |stage| {
         let begun = Instant::now();
         let silent: Vec<_> = (0..200).map(|_| connect(&stage.address)).collect();
+        let changing: Vec<_> = (0..2).map(|_| half_changed(&stage.address)).collect();
         silent.into_iter().for_each(expect_closed);
+        changing.into_iter().for_each(expect_closed);
         assert!(begun.elapsed() < CLOSE_LIMIT, "it took {:?}", begun.elapsed());
     });
+}
+
+/// A client that has begun to become another user, and does not answer what it is asked then.
+fn half_changed(address: &Address) -> impl Read {
+    let mut client = Client::connect(&Login::new(address).over_tcp(address)).unwrap();
+    // User, no password, no schema, a collation, a plugin.
+    client.send(0x11, b"app\0\0\0\x2d\0mysql_native_password\0").unwrap();
+    let wire = client.into_wire();
+    wire.set_limit(CLOSE_LIMIT).unwrap();
+    wire
 }
 
 /// Each asks for more than fits anywhere and reads nothing of it: back-pressure, not memory.

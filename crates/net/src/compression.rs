@@ -45,7 +45,7 @@ pub(crate) struct Lower<'a> {
 
 impl Lower<'_> {
     async fn readable(&mut self) -> io::Result<()> {
-        if self.tls.as_mut().is_some_and(|tls| tls.has_plaintext()) {
+        if self.tls.as_ref().is_some_and(|tls| tls.has_more()) {
             return Ok(());
         }
         poll_fn(|context| self.io.poll_readable(context)).await
@@ -141,6 +141,14 @@ impl CompressionLayer {
     /// Appends what has arrived, as far as there is room; 0 is the end of the stream.
     pub(crate) async fn read(&mut self, lower: Lower<'_>, into: &mut Vec<u8>) -> io::Result<usize> {
         self.fill(lower).await?;
+        Ok(self.take(into).unwrap_or_default())
+    }
+
+    /// The same without waiting: `None` where nothing has been unpacked yet.
+    pub(crate) fn take(&mut self, into: &mut Vec<u8>) -> Option<usize> {
+        if self.taken == self.unpacked.len() && !self.has_ended {
+            return None;
+        }
         let rest = &self.unpacked[self.taken..];
         let n = rest.len().min((into.capacity() - into.len()).max(1024));
         into.extend_from_slice(&rest[..n]);
@@ -152,7 +160,7 @@ impl CompressionLayer {
                 room.shrink_to(if self.incoming.is_empty() { 0 } else { self.incoming.capacity() });
             }
         }
-        Ok(n)
+        Some(n)
     }
 
     /// What has been written ends a result.

@@ -7,13 +7,22 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::outbox;
+
+/// A host that is cut off, or has lost its power, says no goodbye: after a minute in which nothing comes it is asked, and if it answers none of
+/// six questions the connection is over, two and a half minutes after its last byte.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_mins(1))
+    .with_interval(Duration::from_secs(15))
+    .with_retries(6);
 
 /// A connected socket, TCP or Unix, of one thread.
 #[derive(Debug)]
@@ -43,10 +52,11 @@ pub(crate) enum Posted {
 }
 
 impl Socket {
-    /// Small packets are sent at once.
+    /// Small packets are sent at once, and a peer that is not there any more is found out.
     pub(crate) fn tcp(socket: TcpStream) -> Self {
-        // A socket that refuses the option is slower, not wrong.
+        // A socket that refuses the options is slower, not wrong.
         let _ = socket.set_nodelay(true);
+        let _ = SockRef::from(&socket).set_tcp_keepalive(&KEEPALIVE);
         Self::new(Io::Tcp(socket))
     }
 
@@ -76,7 +86,8 @@ impl Socket {
         poll_fn(|context| self.poll_read(context, into)).await
     }
 
-    fn poll_read(&self, context: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+    /// The same, polled.
+    pub(crate) fn poll_read(&self, context: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.poll_readable(context))?;
             match self.take_in(into) {
@@ -233,4 +244,29 @@ impl AsFd for Socket {
 
 pub(crate) fn can_wait(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::rt;
+
+    #[test]
+    fn a_peer_that_says_nothing_is_asked_whether_it_is_there() {
+        let test = async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+            for socket in [Socket::tcp(near.unwrap()), Socket::tcp(far.unwrap().0)] {
+                let socket = SockRef::from(&socket);
+                assert!(socket.keepalive().unwrap());
+                assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_mins(1));
+                assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(15));
+                assert_eq!(socket.tcp_keepalive_retries().unwrap(), 6);
+            }
+        };
+        rt::block_on(test).unwrap();
+    }
 }

@@ -133,18 +133,27 @@ impl Stream {
         self.io.is_unix()
     }
 
-    /// Waits until a read would find something (or the end), without holding a buffer.
+    /// Waits until a read would find something (or the end), without holding a buffer. Half a record of TLS, or half a frame of the compressed
+    /// protocol, is nothing yet: no read waits for the rest of it.
     #[inline]
     pub fn readable(&mut self) -> Readable<'_> {
-        let Self { io, tls, compression } = self;
-        if let Some(layer) = compression {
-            // Boxed, here and below, so that connections without compression do not carry the room of it.
-            return Readable(Wait::Fill(Box::pin(layer.fill(Lower { io, tls: tls.as_deref_mut() }))));
+        Readable(match self.compression {
+            None => Wait::Stream(self),
+            Some(ref mut layer) => {
+                let lower = Lower { io: &self.io, tls: self.tls.as_deref_mut() };
+                // Boxed, here and below, so that connections without compression do not carry the room of it.
+                Wait::Fill(Box::pin(layer.fill(lower)))
+            }
+        })
+    }
+
+    /// The same without compression.
+    #[inline]
+    fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.tls {
+            None => self.io.poll_readable(context),
+            Some(tls) => tls.poll_readable(&self.io, context),
         }
-        if tls.as_mut().is_some_and(|tls| tls.has_plaintext()) {
-            return Readable(Wait::Over);
-        }
-        Readable(Wait::Socket(io))
     }
 
     /// True if the peer has sent nothing and has not closed: what an idle backend connection must be like.
@@ -174,7 +183,7 @@ impl Stream {
     pub fn has_arrived(&mut self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let has_more = self.compression.as_ref().is_some_and(|layer| layer.has_more());
-        if has_more || self.tls.as_mut().is_some_and(|tls| tls.has_plaintext()) {
+        if has_more || self.tls.as_ref().is_some_and(|tls| tls.has_more()) {
             return true;
         }
         let mut socket = [PollFd::new(&*self.io, PollFlags::IN)];
@@ -198,15 +207,18 @@ impl Stream {
         (result, buffer)
     }
 
-    /// The same without waiting, for who has waited with `readable`. `None` with TLS or compression in between, or where nothing
-    /// has arrived after all: then `read` does it.
+    /// The same without waiting, for who has waited with `readable`. `None` where nothing has arrived after all: what was read completely
+    /// may still look as if there were more. Then there is to be waited again.
     #[inline]
     pub fn read_at_once(&mut self, buffer: &mut Buffer) -> Option<io::Result<usize>> {
-        if self.tls.is_some() || self.compression.is_some() {
-            return None;
-        }
         make_room(buffer);
-        Some(self.io.take_in(buffer.tail())).filter(|result| !result.as_ref().is_err_and(can_wait))
+        match (&mut self.compression, &mut self.tls) {
+            (Some(layer), _) => layer.take(buffer.tail()).map(Ok),
+            (None, Some(tls)) => tls.take(buffer.tail()).transpose(),
+            (None, None) => {
+                Some(self.io.take_in(buffer.tail())).filter(|result| !result.as_ref().is_err_and(can_wait))
+            }
+        }
     }
 
     /// Takes a copy of a small packet, which is sent before this thread sleeps; false if it has to be written. Should it
@@ -298,9 +310,8 @@ pub struct Readable<'a>(Wait<'a>);
 
 /// What is waited for.
 enum Wait<'a> {
-    /// Nothing: there is something in the layer of TLS.
-    Over,
-    Socket(&'a Socket),
+    /// The socket, or a record of TLS.
+    Stream(&'a mut Stream),
     /// A frame of the compressed protocol.
     Fill(Pin<Box<dyn Future<Output = io::Result<()>> + 'a>>),
 }
@@ -311,8 +322,7 @@ impl Future for Readable<'_> {
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.get_mut().0 {
-            Wait::Over => Poll::Ready(Ok(())),
-            Wait::Socket(io) => io.poll_readable(context),
+            Wait::Stream(stream) => stream.poll_readable(context),
             Wait::Fill(fill) => fill.as_mut().poll(context),
         }
     }

@@ -377,7 +377,8 @@ impl Session {
             }
         };
         self.client.write_stmt_id(own.statement.id);
-        match self.client.send(&mut checkout, input).await {
+        let (client, mut watch) = self.watch();
+        match client.send(&mut checkout, input, &mut watch).await {
             Ok(()) => {}
             Err(Cut::Client(error)) => return Err(error),
             Err(Cut::Backend { .. }) => return Ok(Served::End),

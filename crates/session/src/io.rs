@@ -37,7 +37,7 @@ pub(crate) struct Equipment {
     pub buffers: BufferPool,
     /// Those of its cluster.
     pub counters: Arc<ClusterCounters>,
-    /// How long it may take for the rest of a command, and to take an answer, in seconds.
+    /// How long it may take for the rest of a command, for a server to take a piece of one, and for a client to take an answer, in seconds.
     pub net_timeout_s: u64,
     /// Commands are no longer than this, in bytes.
     pub max_command: std::cell::Cell<u64>,

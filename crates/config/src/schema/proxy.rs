@@ -36,7 +36,7 @@ section! {
         /// Clients from these networks can connect while the proxy is OFFLINE (`SET PROXY OFFLINE`). Such are load balancers
         /// that check the proxy, or a host for tests.
         offline_exempt_networks: Vec<Network> = is(vec![]), "", Hot;
-        /// Time limit for a client's login, with TLS.
+        /// Time limit for a client's login, with TLS, and for its COM_CHANGE_USER.
         connect_timeout_ms: u64 = is(10_000), "ms", Hot, in 1..=3_600_000;
         /// After SIGTERM, running commands and open transactions have this time to end; then the proxy closes their
         /// connections.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use delphinus_clients::{Activity, LoginAttempt};
-use delphinus_net::{LoginEnd, LoginServices, NetError, serve_change_user};
+use delphinus_net::{LoginEnd, LoginServices, NetError, rt, serve_change_user};
 use delphinus_wire::handshake::Packet;
 use delphinus_wire::handshake::server::LoginOutcome;
 use delphinus_wire::{error_code, put_packet};
@@ -48,7 +48,11 @@ pub(super) async fn attempt(
         },
     };
     let start = (next.settings.clone(), next.established);
-    let result = serve_change_user(&mut client.stream, &mut client.buffer, start, payload, &services).await;
+    let change = serve_change_user(&mut client.stream, &mut client.buffer, start, payload, &services);
+    // As for a login: a client that leaves its answer out would keep its place for ever.
+    let result = rt::timeout(limit, change)
+        .await
+        .unwrap_or_else(|| Err(LoginEnd::Broken(NetError::TimedOut(limit.as_millis() as u64))));
     match &result {
         Ok(_) => attempt.succeeded(),
         Err(end) => attempt.failed(end).await,

@@ -86,7 +86,7 @@ impl Client {
         activity: &Activity,
         idle_limit_s: u32,
     ) -> Result<Waited, NetError> {
-        if self.buffer.is_empty() {
+        while self.buffer.is_empty() {
             let woken = match idle_limit_s {
                 0 => self.wait_for_client(activity).await?,
                 // Boxed, so that an idle session without a limit of its own does not carry the timer's room.
@@ -104,7 +104,12 @@ impl Client {
             if self.buffer.capacity() == 0 {
                 self.buffer = self.equipment.buffers.take();
             }
-            if self.read_found().await? == 0 {
+            let Some(result) = self.stream.read_at_once(&mut self.buffer) else {
+                // Nothing has come after all.
+                self.give_buffer_back();
+                continue;
+            };
+            if self.count_read(result)? == 0 {
                 return Ok(Waited::Gone);
             }
         }
@@ -179,15 +184,6 @@ impl Client {
     fn keep_room(&mut self) {
         let size = self.buffer.capacity();
         self.room.shrink_to(if size > BUFFER_SIZE { size } else { 0 });
-    }
-
-    /// Reads what `wait_for_client` has found.
-    #[inline]
-    async fn read_found(&mut self) -> Result<usize, NetError> {
-        match self.stream.read_at_once(&mut self.buffer) {
-            Some(result) => self.count_read(result),
-            None => self.read_some().await,
-        }
     }
 
     async fn read_some(&mut self) -> Result<usize, NetError> {

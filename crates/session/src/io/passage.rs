@@ -19,18 +19,16 @@ impl Client {
         mut bytes: Buffer,
         beside: &mut impl Beside,
     ) -> Result<Buffer, Break> {
-        self.await_backend(checkout, beside).await?;
-        if bytes.capacity() == 0 {
-            bytes = self.equipment.buffers.take();
-        }
         let before = bytes.len();
-        let stream = &mut checkout.connection().stream;
-        let n = if let Some(result) = stream.read_at_once(&mut bytes) {
-            result?
-        } else {
-            let (result, buffer) = stream.read(bytes).await;
-            bytes = buffer;
-            result?
+        // Not `read`, here and at the client's end: it waits where neither KILL nor a limit reaches it.
+        let n = loop {
+            self.await_backend(checkout, beside).await?;
+            if bytes.capacity() == 0 {
+                bytes = self.equipment.buffers.take();
+            }
+            if let Some(result) = checkout.connection().stream.read_at_once(&mut bytes) {
+                break result?;
+            }
         };
         if n == 0 {
             return Err(NetError::Closed.into());

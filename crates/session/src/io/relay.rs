@@ -90,7 +90,7 @@ impl Client {
         beside: &mut impl Beside,
     ) -> Result<Relayed, Cut> {
         if !self.post(checkout, input) {
-            self.send(checkout, input).await?;
+            self.send(checkout, input, beside).await?;
         }
         let heard = self.begin_to_hear(checkout, shape);
         let relayed = self.hear_out(checkout, input, heard, beside).await;
@@ -244,7 +244,7 @@ impl Client {
                     *sent = true;
                     // Until the backend answers, there is no place for an error.
                     self.error_seq = None;
-                    tracker.follow(Box::pin(self.relay_file(checkout)).await?);
+                    tracker.follow(Box::pin(self.relay_file(checkout, beside)).await?);
                     self.error_seq = Some(1);
                 }
             }

@@ -1,13 +1,15 @@
 //! Sends a client's command to a backend, and the file that one may ask for: a short command at once, a long one as it comes.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use delphinus_net::{Buffer, NetError, rt};
+use delphinus_net::rt::{self, Either};
+use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Doing};
 use delphinus_wire::response::ErrPacket;
 use delphinus_wire::{HEADER_LEN, error_code, header, parse_header};
 
-use super::beside::Break;
+use super::beside::{Beside, Break};
 use super::cut::Cut;
 use super::input::shifted;
 use super::passage::LARGE_READ;
@@ -47,8 +49,12 @@ struct Stopped {
 }
 
 impl Stopped {
-    async fn by(error: NetError, checkout: &mut Checkout) -> Box<Self> {
-        Box::new(Self { refusal: last_words(checkout).await, error })
+    /// Asks the server why, unless it is the client that has gone.
+    async fn by(broken: Break, checkout: &mut Checkout) -> Result<Box<Self>, Cut> {
+        match broken {
+            Break::Client(error) => Err(Cut::Client(error)),
+            Break::Backend(error) => Ok(Box::new(Self { refusal: last_words(checkout).await, error })),
+        }
     }
 
     /// The command is larger than the proxy takes.
@@ -72,12 +78,16 @@ impl Client {
     }
 
     /// Sends a command. A whole one stays in the buffer, to be sent again should the connection break.
-    pub(crate) async fn send(&mut self, checkout: &mut Checkout, input: Input) -> Result<(), Cut> {
+    pub(crate) async fn send(
+        &mut self,
+        checkout: &mut Checkout,
+        input: Input,
+        beside: &mut impl Beside,
+    ) -> Result<(), Cut> {
         checkout.note(Doing::Sending);
-        let sent = self.send_held(checkout, input.held).await;
-        let mut stopped = match sent {
+        let mut stopped = match self.send_held(checkout, input.held, self.patience(), beside).await {
             Ok(()) => None,
-            Err(error) => Some(Box::pin(Stopped::by(error, checkout)).await),
+            Err(broken) => Some(Box::pin(Stopped::by(broken, checkout)).await?),
         };
         if input.is_whole() {
             return match stopped {
@@ -100,12 +110,12 @@ impl Client {
         let mut total = input.frame.len as u64;
         loop {
             // Boxed: no short command comes here, and its room would be every idle session's.
-            Box::pin(self.send_coming(checkout, missing, &mut stopped)).await?;
+            Box::pin(self.send_coming(checkout, missing, &mut stopped, beside)).await?;
             if let Some(len) = over {
                 // The client has not sent this frame, and counts its own only.
                 let made = header(len, frame.seq.wrapping_add(1));
-                Box::pin(self.send_made(checkout, &made, &mut stopped)).await;
-                Box::pin(self.send_coming(checkout, len, &mut stopped)).await?;
+                Box::pin(self.send_made(checkout, &made, &mut stopped, beside)).await?;
+                Box::pin(self.send_coming(checkout, len, &mut stopped, beside)).await?;
             }
             self.error_seq = Some(frame.seq.wrapping_add(1));
             if over.is_some() || !frame.is_continued() {
@@ -137,6 +147,7 @@ impl Client {
         checkout: &mut Checkout,
         mut missing: usize,
         stopped: &mut Option<Box<Stopped>>,
+        beside: &mut impl Beside,
     ) -> Result<(), Cut> {
         while missing > 0 {
             if self.buffer.is_empty() {
@@ -145,9 +156,9 @@ impl Client {
             }
             let n = missing.min(self.buffer.len());
             if stopped.is_none()
-                && let Err(error) = self.send_held(checkout, n).await
+                && let Err(broken) = self.send_held(checkout, n, self.patience(), beside).await
             {
-                *stopped = Some(Box::pin(Stopped::by(error, checkout)).await);
+                *stopped = Some(Box::pin(Stopped::by(broken, checkout)).await?);
             }
             self.buffer.consume(n);
             missing -= n;
@@ -156,14 +167,21 @@ impl Client {
     }
 
     /// Sends bytes of the proxy's own in the middle of a command.
-    async fn send_made(&mut self, checkout: &mut Checkout, bytes: &[u8], stopped: &mut Option<Box<Stopped>>) {
+    async fn send_made(
+        &mut self,
+        checkout: &mut Checkout,
+        bytes: &[u8],
+        stopped: &mut Option<Box<Stopped>>,
+        beside: &mut impl Beside,
+    ) -> Result<(), Cut> {
         if stopped.is_some() {
-            return;
+            return Ok(());
         }
         self.equipment.counters.backend_bytes_out.add(bytes.len() as u64);
-        if let Err(error) = checkout.connection().stream.write_bytes(bytes).await {
-            *stopped = Some(Box::pin(Stopped::by(error.into(), checkout)).await);
+        if let Err(broken) = self.write_attended(checkout, bytes, self.patience(), beside).await {
+            *stopped = Some(Box::pin(Stopped::by(broken, checkout)).await?);
         }
+        Ok(())
     }
 
     /// Tells the client why its command is not read to its end, and ends the session as servers do. The number of the packet is the one that the client expects behind all of its own.
@@ -183,21 +201,57 @@ impl Client {
         }
     }
 
+    /// How long a server may take for the next bytes of a command.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.equipment.net_timeout_s)
+    }
+
     #[inline]
-    async fn send_held(&mut self, checkout: &mut Checkout, n: usize) -> Result<(), NetError> {
+    async fn send_held(
+        &mut self,
+        checkout: &mut Checkout,
+        n: usize,
+        limit: Duration,
+        beside: &mut impl Beside,
+    ) -> Result<(), Break> {
         self.equipment.counters.backend_bytes_out.add(n as u64);
         let stream = &mut checkout.connection().stream;
         if stream.post(&self.buffer.data()[..n]) {
             return Ok(());
         }
         // Boxed: it is too large to be posted.
-        let (result, buffer) = Box::pin(stream.write(std::mem::take(&mut self.buffer), 0..n)).await;
-        self.buffer = buffer;
-        Ok(result?)
+        Box::pin(self.write_attended(checkout, &self.buffer.data()[..n], limit, beside)).await
+    }
+
+    /// Writes to a server that may have stopped reading, as long as anybody wants it to have the bytes, and not for longer than `limit`,
+    /// which is looked at once a second. A connection that is left in the middle of it is closed by whoever drops it.
+    // By `write_bytes`, which leaves the buffer here: what is behind these bytes in it has to stay, whatever becomes of them.
+    async fn write_attended(
+        &self,
+        checkout: &mut Checkout,
+        bytes: &[u8],
+        limit: Duration,
+        beside: &mut impl Beside,
+    ) -> Result<(), Break> {
+        let (backend, began) = (checkout.backend(), rt::now());
+        let mut write = pin!(checkout.connection().stream.write_bytes(bytes));
+        loop {
+            if let Either::First(done) = rt::either(write.as_mut(), beside.activity().disturbed()).await {
+                return Ok(done?);
+            }
+            beside.disturbed(self, None, backend)?;
+            if began.elapsed() >= limit {
+                return Err(NetError::TimedOut(limit.as_millis() as u64).into());
+            }
+        }
     }
 
     /// Relays a file from the client to the backend: packets up to an empty one, whose sequence id is the answer.
-    pub(super) async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<u8, Break> {
+    pub(super) async fn relay_file(
+        &mut self,
+        checkout: &mut Checkout,
+        beside: &mut impl Beside,
+    ) -> Result<u8, Break> {
         // The command that asked for it has been sent; what follows is the file. Its text is still learnt from.
         let kept = std::mem::take(&mut self.kept);
         if kept > 0 {
@@ -222,7 +276,8 @@ impl Client {
                     self.read_in_time().await.map_err(Break::Client)?;
                 }
                 let n = missing.min(self.buffer.len());
-                self.send_held(checkout, n).await?;
+                // For ever, as the answer: the server reads while it writes rows, which may wait for locks.
+                self.send_held(checkout, n, Duration::MAX, beside).await?;
                 self.buffer.consume(n);
                 missing -= n;
             }
