@@ -9,6 +9,7 @@ use delphinus_net::rt::Either;
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, PacketIo, Peer, Stream, rt, serve_login};
 use delphinus_session::ClientError;
 use delphinus_sql::{Backslash, LexOptions, split};
+use delphinus_tables::MAX_ANSWER_BYTES;
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::handshake::server::{LoginOutcome, PasswordQuery, ServerSettings, Step, Verdict};
 use delphinus_wire::handshake::{ConnectAttributes, Transport};
@@ -184,6 +185,16 @@ pub(crate) fn statements(text: &str) -> Vec<&str> {
     if all.len() < 2 { vec![text] } else { all }
 }
 
+/// The answers to a text have become too large for one more.
+fn too_much() -> Refused {
+    let text = format!(
+        "Delphinus: the answers to the statements before this one have more than {} MiB, which is the limit for one text; \
+         it has not run: send it by itself",
+        MAX_ANSWER_BYTES >> 20
+    );
+    Refused { code: error_code::ER_TOO_BIG_SELECT, state: *b"42000", text }
+}
+
 /// The number of the packet after these.
 fn next_seq(mut packets: &[u8]) -> u8 {
     let mut next = 1;
@@ -294,6 +305,12 @@ impl<'a> Connection<'a> {
         let statements = if self.takes_several { statements(text) } else { vec![text] };
         let (mut out, mut seq) = (Vec::new(), 1);
         for (at, statement) in statements.iter().enumerate() {
+            // All answers are kept until the last one is made.
+            if out.len() > MAX_ANSWER_BYTES {
+                too_much().to_error().put(&mut out, seq, self.capabilities);
+                break;
+            }
+            let begin = out.len();
             let more = if at + 1 < statements.len() { Status::MORE_RESULTS.0 } else { 0 };
             let status = Status(Status::AUTOCOMMIT.0 | more);
             match command::run(self.console, &self.caller, statement, &[]).await {
@@ -304,7 +321,7 @@ impl<'a> Connection<'a> {
                     break;
                 }
             }
-            seq = next_seq(&out);
+            seq = next_seq(&out[begin..]);
         }
         out
     }

@@ -29,6 +29,7 @@ use crate::command::vips::{LeaseRow, MemberRow, VipChecking, VipRow, VipWish, Wi
 use crate::listen::AtOneWay;
 use crate::programs::RelayReadiness;
 use crate::select::Desk;
+use crate::turns::Turns;
 use crate::users::{AdminToken, AdminUser, AdminUsers};
 
 /// What is set of the operators' side, by now.
@@ -232,6 +233,8 @@ pub struct Console {
     pub(crate) places: [RefCell<AtOneWay>; 2],
     pub(crate) failed_logins: FailedLogins,
     pub(crate) desk: Desk,
+    /// Whose turn it is to have all servers examined.
+    pub(crate) examinations: Turns,
     pub(crate) audit: Audit,
     times: Cell<Times>,
 }
@@ -265,7 +268,8 @@ impl Console {
         let audit = Audit::new(&parts.memory);
         let (places, desk) = (Default::default(), Desk::default());
         let began = SystemTime::now();
-        Self { parts, users, started: now, began, places, failed_logins, desk, audit, times }
+        let examinations = Turns::default();
+        Self { parts, users, started: now, began, places, failed_logins, desk, examinations, audit, times }
     }
 
     /// Follows other settings from now on. An operator who is not among the users any more is disconnected with the next command.

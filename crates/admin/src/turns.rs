@@ -1,5 +1,6 @@
 //! Statements over tables run one at a time, so that the limit on memory is that of one statement. Operators take turns by their
-//! user: one who has many statements under way, or slow ones, delays another user by one of them.
+//! user: one who has many statements under way, or slow ones, delays another user by one of them. Examinations of all servers have
+//! turns of their own.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -8,6 +8,7 @@
 //! | a value | `cell` |
 //! | what a table has: rows, or files | `content` |
 //! | functions of ours | `function` |
+//! | functions of SQLite that would take too long | `timed`, `pattern` |
 //! | a statement: what it reads, its answer | `query` |
 //! | what a statement may do, and how much | `bounds` |
 //! | the thread | `engine` |
@@ -24,9 +25,11 @@ mod content;
 mod engine;
 mod fault;
 mod function;
+mod pattern;
 mod query;
 mod reference;
 mod table;
+mod timed;
 
 pub use bounds::{MAX_ANSWER_BYTES, MAX_ANSWER_ROWS, MAX_BYTES, MAX_VALUE_BYTES, TIME_LIMIT};
 pub use cell::Cell;

@@ -33,7 +33,7 @@ const COMMANDS: [&str; 9] = [
 ];
 
 /// Statements that tell one; most are refused by the server, and are logged all the same.
-const STATEMENTS: [&str; 12] = [
+const STATEMENTS: [&str; 13] = [
     "CREATE USER nobody IDENTIFIED BY 'hunter2-planted'",
     "ALTER USER nobody IDENTIFIED BY 'hunter2-planted'",
     "CREATE USER IF NOT EXISTS nobody IDENTIFIED WITH mysql_native_password BY 'hunter2-planted'",
@@ -44,6 +44,7 @@ const STATEMENTS: [&str; 12] = [
     "CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD = 'hunter2-planted'",
     "START SLAVE USER = 'r' PASSWORD = 'hunter2-planted'",
     "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (USER 'r', PASSWORD 'hunter2-planted')",
+    "SET GLOBAL no_such_auth = 'hunter2-planted'",
     "SELECT PASSWORD('hunter2-planted')",
     "SELEC IDENTIFIED BY 'hunter2-planted'",
 ];

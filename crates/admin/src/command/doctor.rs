@@ -30,8 +30,14 @@ pub(crate) static DOCTOR: Source = Source {
     rows: Provider::Asking(|console, _| Box::pin(rows(console))),
 };
 
+const BUSY: &str =
+    "others have the servers examined, and these examinations have not ended in time; try again";
+
 async fn rows(console: &Console) -> Result<Cells, Refused> {
+    // Each logs in to every server several times: many at the same time would take the servers' connections.
+    let turn = console.examinations.take("").await.ok_or_else(|| Refused::because(BUSY))?;
     let found = console.parts.proxy.faults().await;
+    drop(turn);
     let row = |finding: &delphinus_doctor::Finding| {
         let cells = [
             finding.severity.as_str(),

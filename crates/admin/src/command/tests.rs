@@ -393,6 +393,25 @@ fn refused(role: AdminRole, text: &str) -> (u16, String) {
 }
 
 #[test]
+fn the_servers_are_examined_for_one_operator_at_a_time() {
+    rt::block_on(async {
+        let console = console();
+        let caller = Caller { id: 9, user: "ops".to_owned(), host: "h".to_owned(), role: AdminRole::Viewer };
+        let texts = ["DOCTOR", "SELECT * FROM doctor"];
+        let turn = console.examinations.take("").await.unwrap();
+        for text in texts {
+            let waiting = run(&console, &caller, text, &[]);
+            assert!(rt::timeout(Duration::from_millis(50), waiting).await.is_none(), "{text}");
+        }
+        drop(turn);
+        for text in texts {
+            run(&console, &caller, text, &[]).await.unwrap();
+        }
+    })
+    .unwrap();
+}
+
+#[test]
 fn names_are_unique_and_written_as_they_are_looked_for() {
     let mut names: Vec<_> = COMMANDS.iter().flat_map(|command| command.names).collect();
     for name in &names {

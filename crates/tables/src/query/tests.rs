@@ -202,6 +202,37 @@ impl From<i64> for Cell {
     }
 }
 
+/// As SQLite has them, though they are ours.
+#[test]
+fn functions_on_texts() {
+    for (expression, expected) in [
+        ("instr('äab', 'b')", "3"),
+        ("instr('ab', '')", "1"),
+        ("instr('ab', 'c')", "0"),
+        ("instr(1.0, '.')", "2"),
+        ("coalesce(instr(NULL, 'a'), 'none')", "none"),
+        ("replace('aaa', 'a', 'bb')", "bbbbbb"),
+        ("replace('abc', '', 'x')", "abc"),
+        ("replace('abcabc', 'bc', '')", "aa"),
+        ("trim('xyaxx', 'yx')", "a"),
+        ("ltrim('xxax', 'x')", "ax"),
+        ("rtrim('xaxx', 'x')", "xa"),
+        ("trim(' a ')", "a"),
+        ("'ABC' LIKE 'a%'", "1"),
+        ("'aäc' LIKE 'a_c'", "1"),
+        ("'ab' NOT LIKE 'a'", "1"),
+        ("'a%' LIKE 'a!%' ESCAPE '!'", "1"),
+        ("12 LIKE '1%'", "1"),
+        ("'abc' GLOB '[a-b]*'", "1"),
+        ("'abc' GLOB 'A*'", "0"),
+    ] {
+        assert_eq!(texts(&format!("SELECT {expression}")), [expected], "{expression}");
+    }
+    assert_eq!(fault("SELECT replace(hex(zeroblob(60000)), '0', '123')"), Fault::Value);
+    assert!(matches!(fault("SELECT 'a' LIKE hex(zeroblob(200))"), Fault::Syntax(_)));
+    assert!(matches!(fault("SELECT 'a' LIKE 'a' ESCAPE 'ab'"), Fault::Syntax(_)));
+}
+
 #[test]
 fn columns_have_types_also_without_rows() {
     let columns = |text: &str, count| answer_of(text, &[], count).unwrap().columns;
@@ -254,6 +285,8 @@ fn nothing_but_reading_is_done() {
         "SELECT * FROM dbstat",
         "SELECT load_extension('/tmp/x')",
         "SELECT fts3_tokenizer('simple')",
+        "SELECT unhex('61')",
+        "SELECT json_patch('{}', '{}')",
         "EXPLAIN DELETE FROM clients",
     ] {
         assert_eq!(fault(text), Fault::Forbidden, "{text}");
@@ -279,6 +312,9 @@ fn resident() -> usize {
 fn hostile_statements_end_within_their_bounds() {
     let before = resident();
     let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
+    let (long, part) = ("hex(zeroblob(100000))", "substr(hex(zeroblob(99999)), i % 10 + 1, 60000)");
+    let (others, short) =
+        ("replace(hex(zeroblob(60000)), '0', 'x')", "substr(hex(zeroblob(120)), i % 10 + 1, 200)");
     let cases = [
         (format!("{numbers} SELECT count(*) FROM n"), Fault::Time),
         (format!("{numbers} SELECT i FROM n"), Fault::Answer),
@@ -290,6 +326,18 @@ fn hostile_statements_end_within_their_bounds() {
         ("SELECT printf('%.*c', 1000000000, 'x')".to_owned(), Fault::Value),
         (format!("{numbers} SELECT group_concat(i) FROM n"), Fault::Time),
         ("SELECT count(*) FROM clients a, clients b, clients c, clients d".to_owned(), Fault::Time),
+        // Functions that take long by themselves.
+        (format!("{numbers} SELECT count(*) FROM n WHERE instr({long}, {part} || 'x')"), Fault::Time),
+        (
+            format!("{numbers} SELECT count(*) FROM n WHERE replace({long}, {part} || 'x', 'y') = ''"),
+            Fault::Time,
+        ),
+        (
+            format!("{numbers} SELECT count(*) FROM n WHERE trim({long}, {others} || i || '0') > 'a'"),
+            Fault::Time,
+        ),
+        (format!("{numbers} SELECT count(*) FROM n WHERE {long} LIKE '%' || {short} || 'x'"), Fault::Time),
+        (format!("{numbers} SELECT count(*) FROM n WHERE {long} GLOB '*' || {short} || 'x'"), Fault::Time),
     ];
     for (text, expected) in cases {
         // On a busy machine any other bound would be reached later than a short time.

@@ -510,6 +510,28 @@ fn hostile_input_does_nothing_and_takes_no_time() {
     .unwrap();
 }
 
+/// All answers to a text are kept until the last one is made: together they have a limit.
+#[test]
+fn the_answers_to_one_text_have_a_limit_together() {
+    let console = console();
+    let capabilities = Capabilities::PROTOCOL_41 | Capabilities::MULTI_STATEMENTS;
+    let caller = Caller { id: 9, user: "ops".to_owned(), host: "h".to_owned(), role: AdminRole::Viewer };
+    let mut connection = Connection::new(&console, caller, capabilities);
+    // 20 MB each.
+    let large = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100) \
+                 SELECT hex(zeroblob(100000)) FROM n";
+    let text = format!("\x03{}", [large; 4].join(";"));
+    let answer = rt::block_on(async { connection.answer(text.as_bytes()).await }).unwrap().unwrap();
+    assert!(answer.len() < 2 * delphinus_tables::MAX_ANSWER_BYTES, "{} bytes", answer.len());
+    let (mut rest, mut rows, mut last) = (&answer[..], 0, 0);
+    while let [a, b, c, _, first, ..] = rest {
+        (rows, last) = (rows + usize::from(*first == 0xfd), *first);
+        rest = &rest[4 + u32::from_le_bytes([*a, *b, *c, 0]) as usize..];
+    }
+    // Two answers, and the error in the place of the third.
+    assert_eq!((rows, last), (200, 0xff));
+}
+
 #[test]
 fn every_table_answers_refuses_wrong_columns_and_keeps_out_too_small_a_role() {
     for table in catalog().iter() {
