@@ -161,6 +161,13 @@ fn the_default_mode_says_how_texts_are_read(stage: &Stage) {
     assert_eq!(client.value("SELECT \"v\" + 1 FROM (SELECT 6 AS v) AS t").unwrap(), "7");
     at_connections("");
     set(&before);
+
+    servers[1].query("SET GLOBAL sql_mode = 'ANSI_QUOTES'").unwrap();
+    for _ in 0..20 {
+        let read = several(&address).value("SELECT \"a\" FROM (SELECT 1) AS t").unwrap();
+        assert_eq!(read, "a", "where servers differ, the primary's holds on all");
+    }
+    set(&before);
 }
 
 /// A session that may send several statements in one text.
