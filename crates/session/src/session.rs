@@ -26,7 +26,7 @@ use crate::rescue::{Seeking, Stakes, count_unless_lost, lost_after_refusal, told
 use crate::route::Route;
 use crate::served::{Outcome, Served};
 use crate::settings::Settings;
-use crate::settle::{Closing, Settling};
+use crate::settle::Settling;
 use crate::stand::Stand;
 use crate::state::{AskedTracking, Lex, Ran, Wanted};
 use crate::statements::ClientStatements;
@@ -352,14 +352,7 @@ impl Session {
         };
         let vigil = Vigil { activity: &activity, outlook, waits, stream };
         let changed = vigil.over(&mut checkout, ask).await;
-        let is_closed = match closing {
-            Closing::No => false,
-            Closing::Yes => true,
-            Closing::Perhaps => {
-                changed.is_ok() && matches!(Box::pin(checkout.ping()).await, Err(PoolError::Lost { .. }))
-            }
-        };
-        if is_closed {
+        if closing.has_come(&changed, &mut checkout).await {
             // As on a server, the session ends when its client has the answer.
             self.held.activity.runs_nowhere();
             self.held.activity.kill();
