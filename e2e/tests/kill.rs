@@ -200,6 +200,7 @@ fn a_released_session_ends(stage: &Stage, crowded: &Address, flavor: Flavor) {
             .collect();
         let ends = |texts: &[&str]| {
             let mut client = crowded.login().connect()?;
+            client.set_multi_statements(true)?;
             for sql in texts {
                 client.run(sql)?;
             }
@@ -223,11 +224,13 @@ fn a_released_session_ends(stage: &Stage, crowded: &Address, flavor: Flavor) {
 }
 
 /// Each ends its session.
-const RELEASES: [&[&str]; 4] = [
+const RELEASES: [&[&str]; 6] = [
     &["BEGIN", "COMMIT RELEASE"],
     &["ROLLBACK RELEASE"],
     &["PREPARE s FROM 'COMMIT RELEASE'", "EXECUTE s"],
     &["SET completion_type = 2", "BEGIN", "COMMIT AND NO CHAIN"],
+    &["SET completion_type = RELEASE; COMMIT"],
+    &["BEGIN", "SET @@session.completion_type = 2; SELECT 1; ROLLBACK"],
 ];
 
 /// A session whose statement another one is to end.

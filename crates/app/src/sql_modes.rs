@@ -14,27 +14,31 @@ use delphinus_view::SnapshotReader;
 /// A probe that was under way while a SET GLOBAL has passed may tell what was before.
 const SETTLES: Duration = Duration::from_secs(3);
 
-/// Tells sessions what they begin with, whenever that changes, and whether servers differ in how they read.
+/// Tells sessions what they begin with, whenever that changes. It is looked at again without a newer snapshot: a SET GLOBAL that has passed,
+/// and was undone past the proxy before a probe has seen it, changes none.
 pub(crate) async fn follow(mut reader: SnapshotReader, users: Arc<Users>) {
-    let mut told: Option<Arc<str>> = None;
-    let mut seen = None;
+    let (mut seen, mut patience) = (None, SETTLES);
     loop {
         let newer = |generation: u64| seen.is_none_or(|seen| generation > seen);
-        let Some(snapshot) = reader.wait_for(|snapshot| newer(snapshot.generation)).await else { return };
+        let waited = rt::timeout(patience, reader.wait_for(|snapshot| newer(snapshot.generation))).await;
+        let snapshot = match waited {
+            Some(Some(snapshot)) => snapshot,
+            Some(None) => return,
+            None => reader.load(),
+        };
         seen = Some(snapshot.generation);
-        let Some(mode) = snapshot.sql_mode() else { continue };
-        if told.as_ref() != Some(mode) {
-            if let Some(rest) = unsettled(&users, mode) {
-                rt::sleep(rest).await;
-                // The snapshot of then.
-                seen = None;
-                continue;
-            }
-            take_in(&users, mode);
-            told = Some(mode.clone());
-        }
-        users.defaults().differs(SQL_MODE, differ(&snapshot, mode));
+        patience = look(&users, &snapshot);
     }
+}
+
+/// Takes in what the snapshot says; when to look again.
+fn look(users: &Users, snapshot: &Snapshot) -> Duration {
+    let Some(mode) = snapshot.sql_mode() else { return SETTLES };
+    if let Some(rest) = unsettled(users, mode) {
+        return rest;
+    }
+    take_in(users, mode);
+    SETTLES
 }
 
 /// For how long it is not to be relied on that sessions begin with this.
@@ -49,19 +53,17 @@ fn unsettled(users: &Users, mode: &str) -> Option<Duration> {
 
 fn take_in(users: &Users, mode: &str) {
     let defaults = users.defaults();
-    if defaults.now(SQL_MODE).is_none_or(|before| are_read_alike(&before, mode.as_bytes())) {
+    let now = defaults.now(SQL_MODE);
+    if now.as_ref().is_some_and(|now| **now == *mode.as_bytes()) {
+        return;
+    }
+    if now.is_none_or(|before| are_read_alike(&before, mode.as_bytes())) {
         defaults.found(SQL_MODE, mode.as_bytes());
         return;
     }
     tracing::info!(sql_mode = mode, "sessions that begin now are read by another sql_mode");
     let epoch = users.rights().defaults_have_changed();
     defaults.learn(SQL_MODE, epoch, (None, mode.as_bytes()));
-}
-
-/// True if a server reads texts otherwise than under this `sql_mode`, where a session sets none.
-fn differ(snapshot: &Snapshot, mode: &str) -> bool {
-    let mut modes = snapshot.present().filter_map(|backend| backend.sql_mode.as_deref());
-    modes.any(|other| !are_read_alike(other.as_bytes(), mode.as_bytes()))
 }
 
 #[cfg(test)]
@@ -79,15 +81,23 @@ mod tests {
         String::from_utf8_lossy(&value).into_owned()
     }
 
-    #[test]
-    fn a_change_past_the_proxy_holds_for_sessions_that_begin_later() {
+    fn member(name: &str, role: Role) -> Member {
+        Member { name: name.into(), role, weight: 100 }
+    }
+
+    fn users() -> Users {
         let settings = BackendAuth {
             unlisted: false,
             verifier_ttl: Duration::ZERO,
             max_verifiers: 1,
             max_backend_logins: 1,
         };
-        let users = Users::new(HashMap::new(), settings);
+        Users::new(HashMap::new(), settings)
+    }
+
+    #[test]
+    fn a_change_past_the_proxy_holds_for_sessions_that_begin_later() {
+        let users = users();
         for mode in ["STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES,PIPES_AS_CONCAT"] {
             take_in(&users, mode);
             assert_eq!(users.defaults().now(SQL_MODE).as_deref(), Some(mode.as_bytes()));
@@ -104,18 +114,29 @@ mod tests {
     }
 
     #[test]
-    fn servers_differ_where_they_read_otherwise() {
-        let member = |name: &str, role| Member { name: name.into(), role, weight: 100 };
+    fn a_set_global_that_was_undone_before_a_probe_has_seen_it_is_undone_here() {
+        let (users, mut snapshot) = (users(), Snapshot::new(vec![member("one", Role::Primary)]));
+        snapshot.backends[0].sql_mode = Some("ANSI_QUOTES".into());
+        look(&users, &snapshot);
+        let now = || users.defaults().now(SQL_MODE).unwrap_or_default();
+        let epoch = users.rights().defaults_have_changed();
+        users.defaults().learn(SQL_MODE, epoch, (None, b""));
+        assert_eq!(*now(), *b"");
+        assert_eq!(look(&users, &snapshot), SETTLES);
+        assert_eq!(*now(), *b"ANSI_QUOTES");
+        users.defaults().learn(SQL_MODE, epoch, (None, b""));
+        users.defaults().has_passed(SQL_MODE);
+        look(&users, &snapshot);
+        assert_eq!(*now(), *b"", "the probe may have been before it");
+    }
+
+    #[test]
+    fn sessions_begin_with_what_the_primary_says() {
         let mut snapshot = Snapshot::new(vec![member("one", Role::Primary), member("two", Role::Replica)]);
         assert_eq!(snapshot.sql_mode(), None);
         snapshot.backends[1].sql_mode = Some("NO_BACKSLASH_ESCAPES".into());
         assert_eq!(snapshot.sql_mode().map(|mode| &**mode), Some("NO_BACKSLASH_ESCAPES"));
-        for (mode, differs) in
-            [("STRICT_ALL_TABLES", true), ("NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES", false)]
-        {
-            snapshot.backends[0].sql_mode = Some(mode.into());
-            assert_eq!(snapshot.sql_mode().map(|mode| &**mode), Some(mode));
-            assert_eq!(differ(&snapshot, mode), differs, "{mode}");
-        }
+        snapshot.backends[0].sql_mode = Some("STRICT_ALL_TABLES".into());
+        assert_eq!(snapshot.sql_mode().map(|mode| &**mode), Some("STRICT_ALL_TABLES"));
     }
 }

@@ -21,8 +21,6 @@ const LONGEST: usize = 2 << 10;
 pub struct Defaults {
     /// The epoch of the last change.
     latest: AtomicU64,
-    /// Sessions of epochs before this one have to look what they are to want: all of them, where servers differ.
-    looks_before: AtomicU64,
     changed: ArcSwap<Vec<Variable>>,
 }
 
@@ -35,15 +33,13 @@ struct Variable {
     now: Box<[u8]>,
     /// When a SET GLOBAL has passed that has set it.
     set: Option<Instant>,
-    /// Servers differ in it: all sessions have to say which value they want.
-    differs: bool,
 }
 
 impl Defaults {
-    /// True if sessions of this epoch may have begun with other values than some servers give.
+    /// True if sessions of this epoch may have begun with other values.
     #[inline]
     pub fn is_before(&self, epoch: Epoch) -> bool {
-        epoch.0 < self.looks_before.load(Ordering::Acquire)
+        epoch < self.latest()
     }
 
     /// The epoch of the last change.
@@ -62,7 +58,6 @@ impl Defaults {
             changed
         });
         self.latest.fetch_max(epoch.0, Ordering::AcqRel);
-        self.looks_before.fetch_max(epoch.0, Ordering::AcqRel);
     }
 
     /// It was found out with which value sessions begin: how that was before, if it was otherwise, makes no difference to them.
@@ -75,28 +70,6 @@ impl Defaults {
             }
             changed
         });
-    }
-
-    /// Whether servers differ in a variable that is known: sessions say then which value they want, on whichever server.
-    pub fn differs(&self, name: &str, differs: bool) {
-        let is_so = |variable: &Variable| *variable.name == *name && variable.differs == differs;
-        if self.changed.load().iter().any(is_so) {
-            return;
-        }
-        self.changed.rcu(|changed| {
-            let mut changed = Vec::clone(changed);
-            let known = changed.iter_mut().find(|variable| *variable.name == *name);
-            if let Some(known) = known {
-                known.differs = differs;
-            }
-            changed
-        });
-        let latest = || self.latest.load(Ordering::Acquire);
-        let before =
-            if self.changed.load().iter().any(|variable| variable.differs) { u64::MAX } else { latest() };
-        self.looks_before.store(before, Ordering::Release);
-        // One that has been learnt meanwhile counts.
-        self.looks_before.fetch_max(latest(), Ordering::AcqRel);
     }
 
     /// With which value sessions begin now, if that is known.
@@ -125,12 +98,11 @@ impl Defaults {
         Some(rt::now().saturating_duration_since(set))
     }
 
-    /// What a session of this epoch began with, where later ones begin with something else, or servers differ.
+    /// What a session of this epoch began with, where later ones begin with something else.
     pub fn of(&self, epoch: Epoch) -> Vec<(Box<str>, Box<[u8]>)> {
         let changed = self.changed.load();
         let values = changed.iter().filter_map(|variable| {
-            let before = variable.before.iter().find(|(until, _)| epoch < *until).map(|(_, value)| value);
-            let value = before.or(variable.differs.then_some(&variable.now))?;
+            let (_, value) = variable.before.iter().find(|(until, _)| epoch < *until)?;
             Some((variable.name.clone(), value.clone()))
         });
         values.collect()
@@ -139,7 +111,7 @@ impl Defaults {
 
 impl Variable {
     fn new(name: &str, now: &[u8]) -> Self {
-        Self { name: name.into(), before: Vec::new(), now: now.into(), set: None, differs: false }
+        Self { name: name.into(), before: Vec::new(), now: now.into(), set: None }
     }
 }
 
@@ -195,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn where_servers_differ_all_sessions_say_what_they_want() {
+    fn what_sessions_begin_with_is_known_before_the_first_change() {
         let defaults = Defaults::default();
         let of = |epoch| {
             defaults.of(Epoch(epoch)).pop().map(|(_, value)| String::from_utf8_lossy(&value).into_owned())
@@ -204,12 +176,7 @@ mod tests {
         defaults.found(SQL_MODE, b"a");
         assert_eq!((defaults.now(SQL_MODE).as_deref(), of(0)), (Some(&b"a"[..]), None));
         assert!(!defaults.is_before(Epoch(0)) && defaults.since_set(SQL_MODE).is_none());
-        defaults.differs(SQL_MODE, true);
-        assert_eq!(of(7).unwrap(), "a");
         defaults.learn(SQL_MODE, Epoch(3), (None, b"b"));
-        assert_eq!((of(2).unwrap(), of(3).unwrap()), ("a".to_owned(), "b".to_owned()));
-        assert!(defaults.is_before(Epoch(7)) && defaults.latest() == Epoch(3));
-        defaults.differs(SQL_MODE, false);
         assert_eq!((of(2).unwrap(), of(3)), ("a".to_owned(), None));
         assert!(defaults.is_before(Epoch(2)) && !defaults.is_before(Epoch(3)));
         defaults.has_passed(SQL_MODE);

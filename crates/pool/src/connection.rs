@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use delphinus_memory::{Account, Kept};
 use delphinus_net::{Buffer, Stream};
 use delphinus_sql::TableName;
-use delphinus_state::{Response, SessionState, SqlStatements};
+use delphinus_state::{Reading, Response, SessionState, SqlStatements};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::ConnectAttributes;
@@ -194,6 +194,8 @@ pub struct Connection {
     pub peer: Layer,
     /// The state it is in.
     pub have: SessionState,
+    /// How it reads texts as long as the state names no `sql_mode`; `None`: not known.
+    pub(crate) reading: Option<Reading>,
     /// Its prepared statements.
     pub statements: Statements,
     /// What was prepared on it in SQL text, by whichever session.

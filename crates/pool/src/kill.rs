@@ -53,7 +53,7 @@ impl Pool {
     pub(crate) fn abandon(self: &Rc<Self>, backend: BackendId, connection: Box<Connection>, doing: Doing) {
         match doing {
             // What is written now would be taken for the rest of the command: only the end of the stream is safe.
-            Doing::Sending => self.close_by(async move { connection.permit }),
+            Doing::Sending => self.close_by(async move { connection.ended() }),
             Doing::Running | Doing::Unanswered if self.settings().kills_abandoned => {
                 let this = self.clone();
                 self.close_by(async move { this.kill_and_close(backend, connection, GENTLE).await });
@@ -91,7 +91,7 @@ impl Pool {
             }
             wait *= 2;
         }
-        connection.permit
+        connection.ended()
     }
 
     /// KILL QUERY of a statement of `identity`, which may be gone by now. Fails where the backend cannot be reached, or

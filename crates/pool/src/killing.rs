@@ -4,52 +4,72 @@
 //! is closed. Who kills looks after its mark whether the session still runs something there. The session says that it does not before
 //! the connection is given back. So one of the two sees the other.
 
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-use crate::budget::Budget;
-use crate::connection::Thread;
+use crate::budget::{Budget, Permit};
+use crate::connection::{Connection, Thread};
 
-/// So many are known; of more the oldest are forgotten. Only those whose KILL was never answered can become that many.
+/// So many are known; of more, one of the others is forgotten. Only those whose KILL was never answered can become that many.
 const MOST: usize = 256;
 
-/// Those of one backend.
-#[derive(Debug, Default)]
+/// No mark.
+const FREE: u64 = 0;
+
+/// Those of one backend. Nobody takes a lock: a KILL that is never answered must not be in the way of all sessions until its connection ends.
+#[derive(Debug)]
 pub(crate) struct Killing {
-    /// How many, for who has no reason to look.
+    /// How many may be marked, for who has no reason to look.
     count: AtomicUsize,
-    threads: Mutex<Vec<Thread>>,
+    marks: [AtomicU64; MOST],
+    /// Which one is forgotten next.
+    forgets: AtomicUsize,
+}
+
+impl Default for Killing {
+    fn default() -> Self {
+        let marks = std::array::from_fn(|_| AtomicU64::new(FREE));
+        Self { count: AtomicUsize::default(), marks, forgets: AtomicUsize::default() }
+    }
+}
+
+/// What a thread is marked by.
+fn mark_of(thread: Thread) -> u64 {
+    (1 << 63) | (u64::from(thread.moves) << 32) | u64::from(thread.id)
 }
 
 impl Killing {
-    fn threads(&self) -> MutexGuard<'_, Vec<Thread>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Vec<Thread>)) {
-        let mut threads = self.threads();
-        change(&mut threads);
-        self.count.store(threads.len(), Ordering::Relaxed);
-    }
-
     fn add(&self, thread: Thread) {
-        self.change(|threads| {
-            if threads.len() == MOST {
-                threads.remove(0);
+        // Before there is a mark: the count is never less than what there is.
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let mark = mark_of(thread);
+        let takes = |slot: &AtomicU64| {
+            slot.compare_exchange(FREE, mark, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if !self.marks.iter().any(takes) {
+            let at = self.forgets.fetch_add(1, Ordering::Relaxed) % MOST;
+            if self.marks[at].swap(mark, Ordering::Relaxed) != FREE {
+                self.count.fetch_sub(1, Ordering::Relaxed);
             }
-            threads.push(thread);
-        });
+        }
         // The look of who kills is not before this.
         fence(Ordering::SeqCst);
     }
 
+    /// Frees the place if this is what is marked in it.
+    fn free(&self, slot: &AtomicU64, mark: u64) -> bool {
+        let is_freed = slot.load(Ordering::Relaxed) == mark
+            && slot.compare_exchange(mark, FREE, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_freed {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_freed
+    }
+
     /// Another KILL may be under way to the same one.
     fn remove_one(&self, thread: Thread) {
-        self.change(|threads| {
-            if let Some(at) = threads.iter().position(|one| *one == thread) {
-                threads.remove(at);
-            }
-        });
+        let mark = mark_of(thread);
+        let _ = self.marks.iter().any(|slot| self.free(slot, mark));
     }
 
     /// True if a KILL for this connection is under way: whoever asks is about to give it to another session, and closes it then.
@@ -59,17 +79,21 @@ impl Killing {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        let mut is_taken = false;
-        self.change(|threads| {
-            let before = threads.len();
-            threads.retain(|one| *one != thread);
-            is_taken = threads.len() < before;
-        });
-        is_taken
+        let mark = mark_of(thread);
+        self.marks.iter().filter(|slot| self.free(slot, mark)).count() > 0
     }
 }
 
-/// A KILL that is under way, until it is dropped. If it was sent and not answered, the mark stays: the server may come to it at any time.
+impl Connection {
+    /// It has ended, and no session gets it: what is known of KILLs for it ends, too. Gives its place.
+    pub(crate) fn ended(self) -> Permit {
+        self.permit.budget().killing.takes(self.thread());
+        self.permit
+    }
+}
+
+/// A KILL that is under way, until it is dropped. If it was sent and not answered, the mark stays until the connection ends: the server may
+/// come to it at any time.
 pub(crate) struct Mark {
     budget: Arc<Budget>,
     thread: Thread,
@@ -163,12 +187,23 @@ mod tests {
     }
 
     #[test]
+    fn threads_of_a_server_that_has_moved_are_others() {
+        let budget = budget();
+        let mut mark = Mark::of(&budget, || Some(ONE)).unwrap();
+        mark.is_sent();
+        assert!(!budget.killing.takes(Thread { moves: 1, ..ONE }));
+        assert!(budget.killing.takes(ONE));
+    }
+
+    #[test]
     fn marks_have_a_bound() {
         let budget = budget();
         for id in 0..10_000 {
             Mark::of(&budget, || Some(Thread { id, moves: 0 })).unwrap().is_sent();
         }
-        assert_eq!(budget.killing.threads().len(), MOST);
-        assert!(budget.killing.takes(Thread { id: 9_999, moves: 0 }));
+        let marked = |id: &u32| budget.killing.takes(Thread { id: *id, moves: 0 });
+        assert!(marked(&9_999));
+        assert_eq!((0..10_000).filter(marked).count(), MOST - 1);
+        assert_eq!(budget.killing.count.load(Ordering::Relaxed), 0, "nobody looks any more");
     }
 }

@@ -10,12 +10,16 @@ use delphinus_memory::{Kept, Share};
 use delphinus_net::rt;
 use delphinus_wire::response::TextResult;
 
+use crate::first_mode::FirstMode;
+
 /// One session's memory, shared with the connections that it has used. Of each thing it counts the changes: a connection
 /// that has the same number knows the thing as it is.
 #[derive(Debug, Default)]
 pub struct Memory {
     /// The session's id; 0: it is no session's.
     session: u32,
+    /// The `sql_mode` that it has begun with, where that is known.
+    first_mode: Option<Rc<FirstMode>>,
     /// Counts the session's statements: a connection that has the same number ran the last one.
     statement_seq: Cell<u64>,
     /// Counts the changes of LAST_INSERT_ID().
@@ -274,9 +278,14 @@ impl Memory {
         self.room.replace(None);
     }
 
-    /// The memory of a session with this share.
-    pub fn of(share: &Share, session: u32) -> Rc<Self> {
-        Rc::new(Self { share: Some(share.clone()), session, ..Self::default() })
+    /// The memory of a session with this share, which begins in this `sql_mode`.
+    pub fn of(share: &Share, session: u32, first_mode: Option<Rc<FirstMode>>) -> Rc<Self> {
+        Rc::new(Self { share: Some(share.clone()), session, first_mode, ..Self::default() })
+    }
+
+    /// The `sql_mode` that the session has begun with.
+    pub fn first_mode(&self) -> Option<&Rc<FirstMode>> {
+        self.first_mode.as_ref()
     }
 
     /// The session's id; 0: it is no session's.

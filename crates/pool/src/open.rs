@@ -43,11 +43,11 @@ const COLLATION: u8 = 45;
 
 /// Makes the backend report every change of the session, and makes the character sets those that `known_state`
 /// says, whatever the server makes of the login's collation. `MariaDB`, which reads no such comment of `MySQL`'s, reports
-/// `last_gtid` among the variables.
+/// `last_gtid` among the variables. The `sql_mode`, which is left as it is, is reported with it: that of sessions which set none.
 const INIT: &str = "SET @@session.session_track_system_variables='*', @@session.session_track_schema=ON, \
      @@session.session_track_state_change=ON, @@session.character_set_client='utf8mb4', \
-     @@session.character_set_results='utf8mb4', @@session.collation_connection='utf8mb4_general_ci' \
-     /*!50706 , @@session.session_track_gtids=OWN_GTID */";
+     @@session.character_set_results='utf8mb4', @@session.collation_connection='utf8mb4_general_ci', \
+     @@session.sql_mode=@@session.sql_mode /*!50706 , @@session.session_track_gtids=OWN_GTID */";
 
 /// The same on one of us, who reports everything to one of us unasked. A client that sets these variables is pinned there.
 const INIT_LAYER: &str = "SET @@session.character_set_client='utf8mb4', @@session.character_set_results='utf8mb4', \
@@ -90,6 +90,7 @@ pub(crate) async fn open(
         link: logged_in.link,
         peer: logged_in.peer,
         have: known_state(),
+        reading: None,
         account: settings.memory.clone(),
         room: None,
         statements: Statements::new(settings.statements_per_connection),
@@ -118,9 +119,8 @@ pub(crate) async fn open(
     if !matches!(standing, Standing::Full) {
         connection.stands(standing);
     }
-    match initialise(&mut connection, place).await {
-        Ok(()) => {}
-        Err(error) => connection.is_limited_by(error)?,
+    if let Err(error) = initialise(&mut connection, place).await {
+        connection.is_limited_by(error)?;
     }
     Ok(connection)
 }
@@ -197,10 +197,12 @@ pub(crate) async fn log_in_as(
 pub(crate) async fn initialise(connection: &mut Connection, place: &Place) -> Result<(), PoolError> {
     let init = if connection.peer == Layer::None { INIT } else { INIT_LAYER };
     match query(connection, init).await {
-        Ok(_) => {
+        Ok(answer) => {
             // COM_CHANGE_USER does not touch this one.
             let multi_statements = connection.have.multi_statements;
             connection.have = SessionState { multi_statements, ..known_state() };
+            connection.reading = None;
+            connection.learn_mode(&answer.changes);
             connection.statements.clear();
             connection.sql.clear();
             connection.temporary_tables_made = 0;

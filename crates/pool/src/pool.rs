@@ -360,7 +360,7 @@ impl Pool {
             connection.stream.finish().await;
         })
         .await;
-        connection.permit
+        connection.ended()
     }
 
     pub(crate) fn close_later(self: &Rc<Self>, mut connection: Box<Connection>) {

@@ -14,6 +14,7 @@ use crate::asked::Question;
 use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::expired::{Standing, set_up};
+use crate::first_mode::take_first_mode;
 use crate::memory::{ListCounts, MOST_WARNINGS, Memory, Seen};
 use crate::open::initialise;
 
@@ -76,16 +77,24 @@ pub(crate) async fn make_ready(
         }
         connection.belong_to(memory.clone());
     }
+    let mut ready = Ready::AsItWas;
     if connection.have.is_same(want) {
         // The same maps, not only equal ones: the next comparison is one of pointers.
         connection.have = want.clone();
-        return Ok(Ready::AsItWas);
+    } else {
+        // Boxed, so that an idle session does not carry the room of it.
+        if let Err(error) = Box::pin(fix_up_silently(connection, place, want, means)).await {
+            return connection.is_limited_by(error).map(|()| Ready::AsItWas);
+        }
+        ready = Ready::FixedUp;
     }
-    // Boxed, so that an idle session does not carry the room of it.
-    match Box::pin(fix_up_silently(connection, place, want, means)).await {
-        Ok(()) => Ok(Ready::FixedUp),
-        Err(error) => connection.is_limited_by(error).map(|()| Ready::AsItWas),
+    if connection.misreads(memory) {
+        if let Err(error) = Box::pin(take_first_mode(connection, place, memory, means)).await {
+            return connection.is_limited_by(error).map(|()| Ready::AsItWas);
+        }
+        ready = Ready::FixedUp;
     }
+    Ok(ready)
 }
 
 /// What the proxy sets may warn, of a variable that is going out of use: MariaDB would go on listing that behind statements
@@ -197,9 +206,11 @@ async fn run(
             connection.have.schema = Some(schema);
         }
         FixUp::Set(sql) => {
-            query(connection, &sql).await.map_err(|error| failed(place, error))?;
+            let answer = query(connection, &sql).await.map_err(|error| failed(place, error))?;
             connection.have.vars = want.vars.clone();
             connection.have.user_vars = want.user_vars.clone();
+            // Its default may be another one by now than when the connection was opened.
+            connection.learn_mode(&answer.changes);
         }
     }
     Ok(())

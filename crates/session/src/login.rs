@@ -232,6 +232,9 @@ impl Seed {
     fn grow(self, worker: Rc<Worker>, facts: &ServerFacts, outcome: &LoginOutcome) -> Session {
         let initial = worker.shared(first_state(&worker, facts, outcome, self.listener.mode));
         let keys = worker.users.keys(&outcome.user, (&outcome.secret, &outcome.record));
+        // First: see `lex`.
+        let rights = keys.epoch();
+        let (lex, first_mode) = lex(&worker, facts, &initial);
         let identity = worker.pool.identity(
             Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
                 .of_client(self.client_ip, outcome.attributes.clone())
@@ -253,9 +256,9 @@ impl Seed {
             seats: Seats::default(),
             bound: None,
             identity,
-            rights: keys.epoch(),
+            rights,
             keys,
-            memory: Memory::of(&share, id.0),
+            memory: Memory::of(&share, id.0, first_mode),
             last_backend: None,
             broke_on: Cell::default(),
             takes_expired,
@@ -263,7 +266,7 @@ impl Seed {
         };
         let state = Wanted {
             id,
-            lex: lex(&worker, facts, &initial),
+            lex,
             want: initial.clone(),
             initial,
             sql: SqlStatements::default(),

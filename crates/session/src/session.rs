@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use delphinus_clients::{Clusters, Rank};
 use delphinus_net::{Buffer, NetError};
-use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, PoolError};
+use delphinus_pool::{Checkout, Epoch, FirstMode, Identity, Keys, Memory, PoolError};
 use delphinus_sql::{Class, Hints, SqlText, Statement};
 use delphinus_state::SessionState;
 use delphinus_wire::HEADER_LEN;
@@ -26,7 +26,7 @@ use crate::rescue::{Seeking, Stakes, count_unless_lost, lost_after_refusal, told
 use crate::route::Route;
 use crate::served::{Outcome, Served};
 use crate::settings::Settings;
-use crate::settle::{Closing, Settling};
+use crate::settle::Settling;
 use crate::stand::Stand;
 use crate::state::{AskedTracking, Lex, Ran, Wanted};
 use crate::statements::ClientStatements;
@@ -72,6 +72,7 @@ struct Who {
     worker: Rc<Worker>,
     lex: Lex,
     initial: SessionState,
+    first_mode: Option<Rc<FirstMode>>,
     keys: Arc<Keys>,
     rights: Epoch,
     identity: Rc<Identity>,
@@ -94,13 +95,14 @@ impl Session {
         self.statements.clear();
         self.state.sql.clear();
         self.held.leave_seats();
-        self.held.memory = Memory::of(&self.state.share, self.held.activity.id.0);
         // Servers keep this one: it belongs to the protocol, not to the session's variables.
         let multi_statements = self.state.want.multi_statements;
         self.state.want = SessionState { multi_statements, ..self.state.initial.clone() };
         // Back to what new sessions begin with: no older connection has that.
         self.held.rights = self.held.rights.max(self.worker.users.defaults().latest());
-        self.state.lex.begins_in(&self.worker.default_mode(), &self.state.want.vars);
+        let first_mode = self.worker.first_mode();
+        self.state.lex.begins_in(first_mode.as_deref(), &self.state.want.vars);
+        self.held.memory = Memory::of(&self.state.share, self.held.activity.id.0, first_mode);
         self.state.kept_state = None;
         self.state.status = Status::AUTOCOMMIT;
         self.held.last_backend = None;
@@ -130,8 +132,8 @@ impl Session {
         );
         // First: see `lex`.
         let rights = keys.epoch();
-        let lex = lex(&worker, &facts, &initial);
-        let now = Who { worker, lex, initial, keys, rights, identity };
+        let (lex, first_mode) = lex(&worker, &facts, &initial);
+        let now = Who { worker, lex, initial, first_mode, keys, rights, identity };
         let before = self.switch_to(now);
         let limit = self.settings.connect_timeout_ms;
         let checked = check_schema(&mut self.held, &mut self.state, limit).await;
@@ -153,7 +155,7 @@ impl Session {
 
     /// Makes the session, which has been reset, that of another user; the former one comes back.
     fn switch_to(&mut self, now: Who) -> Who {
-        let Who { worker, mut lex, mut initial, mut keys, mut rights, mut identity } = now;
+        let Who { worker, mut lex, mut initial, first_mode, mut keys, mut rights, mut identity } = now;
         let before = self.worker.clone();
         if worker.cluster != before.cluster {
             self.move_to(worker);
@@ -164,14 +166,15 @@ impl Session {
         std::mem::swap(&mut self.held.rights, &mut rights);
         std::mem::swap(&mut self.held.identity, &mut identity);
         self.held.seats = Seats::default();
-        self.held.memory = Memory::of(&self.state.share, self.held.activity.id.0);
+        let memory = Memory::of(&self.state.share, self.held.activity.id.0, first_mode);
+        let first_mode = std::mem::replace(&mut self.held.memory, memory).first_mode().cloned();
         let multi_statements = self.state.want.multi_statements;
         self.state.want = SessionState { multi_statements, ..self.state.initial.clone() };
         self.reset_steering();
         self.state.pins.clear();
         self.state.publish(None);
         self.state.pin_if_dedicated(&self.worker.users);
-        Who { worker: before, lex, initial, keys, rights, identity }
+        Who { worker: before, lex, initial, first_mode, keys, rights, identity }
     }
 
     /// To another cluster. The session holds nothing in its own any more: its state was reset, and what it had to find is not
@@ -349,14 +352,7 @@ impl Session {
         };
         let vigil = Vigil { activity: &activity, outlook, waits, stream };
         let changed = vigil.over(&mut checkout, ask).await;
-        let is_closed = match closing {
-            Closing::No => false,
-            Closing::Yes => true,
-            Closing::Perhaps => {
-                changed.is_ok() && matches!(Box::pin(checkout.ping()).await, Err(PoolError::Lost { .. }))
-            }
-        };
-        if is_closed {
+        if closing.has_come(&changed, &mut checkout).await {
             // As on a server, the session ends when its client has the answer.
             self.held.activity.runs_nowhere();
             self.held.activity.kill();

@@ -2,8 +2,8 @@
 //! back to the pool or stays with the session.
 
 use delphinus_pool::{Checkout, LeftBehind, PoolError};
-use delphinus_sql::{Class, Consistency, Effects, Statement};
-use delphinus_state::Response;
+use delphinus_sql::{Assignment, Class, Consistency, Effects, Statement, Target};
+use delphinus_state::{Changed, Response};
 use delphinus_telemetry::Wait;
 use delphinus_view::StoredCode;
 
@@ -13,7 +13,7 @@ use crate::follow::{self, Noted, Shared};
 use crate::fresh::{Causality, Done};
 use crate::hold::Held;
 use crate::spent::Timed;
-use crate::state::{Ran, Wanted};
+use crate::state::{COMPLETION_TYPE, Ran, Wanted};
 
 /// What of a session a statement that has run may leave something in.
 pub(crate) struct Settling<'a> {
@@ -122,6 +122,19 @@ impl Closing {
     }
 }
 
+impl Closing {
+    /// True if it has closed it. It is asked, where nothing has been asked in vain already.
+    pub(crate) async fn has_come(self, changed: &Result<bool, PoolError>, checkout: &mut Checkout) -> bool {
+        match (self, changed) {
+            (Self::Yes, _) | (Self::Perhaps, Err(PoolError::Lost { .. })) => true,
+            (Self::No, _) | (Self::Perhaps, Err(_)) => false,
+            (Self::Perhaps, Ok(_)) => {
+                matches!(Box::pin(checkout.ping()).await, Err(PoolError::Lost { .. }))
+            }
+        }
+    }
+}
+
 /// What may run a COMMIT or a ROLLBACK.
 const MAY_END_TRANSACTION: Effects = Effects::ENDS_TRANSACTION.union(Effects::OPAQUE);
 
@@ -140,9 +153,25 @@ impl Settling<'_> {
                 effects = effects.zip(known).map(|(all, one)| all.union(one));
             }
         }
-        Closing::of(effects, self.state.releases_by_default())
+        let may_end = effects.is_some_and(|all| all.intersects(MAY_END_TRANSACTION));
+        let is_usual = may_end && (self.state.releases_by_default() || sets_completion_type(ran));
+        Closing::of(effects, is_usual)
     }
 }
+
+/// True if COMMIT and ROLLBACK may end the session in a part of the text: it sets `completion_type` itself, or runs what does.
+fn sets_completion_type(Ran { statement, text, response }: Ran<'_>) -> bool {
+    let reports = |change: &Changed| matches!(change, Changed::Var(name, _) if &**name == COMPLETION_TYPE);
+    let sets = |assignment: &Assignment| match &assignment.target {
+        Target::System { name, .. } | Target::Statement(name) => name == COMPLETION_TYPE,
+        _ => false,
+    };
+    response.changes.iter().any(reports)
+        || statement.effects.intersects(SETS_VARIABLES) && text.names().assignments.iter().any(sets)
+}
+
+/// Statements that may set it.
+const SETS_VARIABLES: Effects = Effects::SETS_SYSTEM_VARS.union(Effects::SETS_FOR_STATEMENT);
 
 /// True if LAST_INSERT_ID() may be another one though the answer does not say so.
 fn may_set_insert_id(statement: &Statement, response: &Response) -> bool {
@@ -156,9 +185,30 @@ const MAY_SET_INSERT_ID: Effects = Effects::SETS_LAST_INSERT_ID.union(Effects::O
 
 #[cfg(test)]
 mod tests {
-    use delphinus_sql::{LexOptions, classify};
+    use delphinus_sql::{Flavor, LexOptions, SqlText, classify};
 
     use super::*;
+
+    #[test]
+    fn a_text_that_says_itself_what_its_commit_does_is_known() {
+        let lex = LexOptions { flavor: Flavor::MariaDb, server_version: 101_119, ..LexOptions::default() };
+        let reported = vec![Changed::Var(COMPLETION_TYPE.into(), (*b"RELEASE").into())];
+        for (sql, changes, sets) in [
+            ("SET completion_type = RELEASE; COMMIT", vec![], true),
+            ("SET @@session.completion_type = 2; ROLLBACK", vec![], true),
+            ("SET STATEMENT completion_type = 2 FOR COMMIT", vec![], true),
+            ("CALL p(); COMMIT", reported, true),
+            ("SET @completion_type = 2; COMMIT", vec![], false),
+            ("SET autocommit = 1; COMMIT", vec![], false),
+            ("COMMIT", vec![], false),
+        ] {
+            let (statement, text) = (classify(sql.as_bytes(), lex), SqlText::new(sql.as_bytes(), lex));
+            let response = Response { changes, ..Response::default() };
+            let ran = Ran { statement: &statement, text: &text, response: &response };
+            assert_eq!(sets_completion_type(ran), sets, "{sql}");
+            assert!(statement.effects.intersects(MAY_END_TRANSACTION), "{sql}");
+        }
+    }
 
     #[test]
     fn a_connection_that_the_server_closes_is_known() {

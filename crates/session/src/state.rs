@@ -26,6 +26,9 @@ pub(crate) use lex::Lex;
 pub(crate) use pinned::Published;
 pub(crate) use ran::Ran;
 
+/// The variable that says what COMMIT and ROLLBACK end beside the transaction.
+pub(crate) const COMPLETION_TYPE: &str = "completion_type";
+
 /// The state of one session.
 pub(crate) struct Wanted {
     /// Whose it is.
@@ -127,7 +130,7 @@ impl Wanted {
 
     /// True if COMMIT and ROLLBACK end the session, where they do not say otherwise: its `completion_type`.
     pub(crate) fn releases_by_default(&self) -> bool {
-        let value = self.want.vars.get("completion_type");
+        let value = self.want.vars.get(COMPLETION_TYPE);
         value.is_some_and(|value| value.eq_ignore_ascii_case(b"RELEASE") || **value == *b"2")
     }
 

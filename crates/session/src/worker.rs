@@ -11,7 +11,7 @@ use delphinus_clients::{ListenerMode, ListenerSettings, Prover, Registry, SQL_MO
 use delphinus_journal::Pens;
 use delphinus_memory::Account;
 use delphinus_net::{BufferPool, rt};
-use delphinus_pool::Pool;
+use delphinus_pool::{FirstMode, Pool};
 use delphinus_state::SessionState;
 use delphinus_stats::Recorder;
 use delphinus_telemetry::{ClusterCounters, ProcessCounters};
@@ -72,6 +72,7 @@ pub struct Worker {
     /// The thread's ends of the logs of statements.
     pub(crate) logs: Rc<Pens>,
     first_states: RefCell<Vec<SessionState>>,
+    first_mode: RefCell<Option<Rc<FirstMode>>>,
 }
 
 /// What a worker is made from.
@@ -179,6 +180,7 @@ impl Worker {
             recorder: parts.recorder,
             logs: parts.logs,
             first_states: RefCell::default(),
+            first_mode: RefCell::default(),
         })
     }
 
@@ -196,13 +198,18 @@ impl Worker {
     }
 
     /// The `sql_mode` of sessions that begin now and set none: as the last SET GLOBAL that has passed left it, or as the monitor has
-    /// found it.
-    pub(crate) fn default_mode(&self) -> Box<[u8]> {
+    /// found it; `None` while it is not known.
+    pub(crate) fn first_mode(&self) -> Option<Rc<FirstMode>> {
         let found = || {
             self.outlook
                 .with_snapshot(|snapshot, _| snapshot.sql_mode().map(|mode| Box::from(mode.as_bytes())))
         };
-        self.users.defaults().now(SQL_MODE).or_else(found).unwrap_or_default()
+        let now = self.users.defaults().now(SQL_MODE).or_else(found)?;
+        let mut known = self.first_mode.borrow_mut();
+        if known.as_ref().is_none_or(|known| *known.mode() != *now) {
+            *known = Some(Rc::new(FirstMode::new(now)));
+        }
+        known.clone()
     }
 
     /// What the primary is asked with about passwords.

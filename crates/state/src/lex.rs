@@ -17,10 +17,24 @@ pub fn lex_in_mode(options: LexOptions, mode: &[u8]) -> LexOptions {
     }
 }
 
+/// What an `sql_mode` has to say of how texts are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    quotes: Quotes,
+    backslash: Backslash,
+}
+
+impl Reading {
+    /// Under this `sql_mode`.
+    pub fn of(mode: &[u8]) -> Self {
+        let LexOptions { ansi_quotes: quotes, backslash, .. } = lex_in_mode(LexOptions::default(), mode);
+        Self { quotes, backslash }
+    }
+}
+
 /// True if texts are read alike under both `sql_mode`s.
 pub fn are_read_alike(one: &[u8], other: &[u8]) -> bool {
-    let read = |mode| lex_in_mode(LexOptions::default(), mode);
-    read(one) == read(other)
+    Reading::of(one) == Reading::of(other)
 }
 
 /// The options for a session with these variables; one that has set nothing has `options`, by its servers' defaults.

@@ -116,6 +116,8 @@ impl Wanted {
         // Sessions that have begun meanwhile took the former `sql_mode` for theirs: they keep what was before, too.
         let epoch = users.rights().defaults_have_changed();
         for (name, own, now) in found {
+            // First, too: what a probe has found before must not take its place at once.
+            users.defaults().has_passed(&name);
             users.defaults().learn(&name, epoch, (own.as_deref(), &now));
             users.defaults().has_passed(&name);
         }

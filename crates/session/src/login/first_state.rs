@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use delphinus_clients::ListenerMode;
 use delphinus_net::rt;
+use delphinus_pool::FirstMode;
 use delphinus_sql::Flavor as SqlFlavor;
 use delphinus_state::{HiddenCollation, SessionState, Vars, is_wide, set_names_collation};
 use delphinus_topology::{Flavor, ServerFacts};
@@ -17,15 +18,20 @@ use crate::state::{Lex, Wanted};
 use crate::worker::Worker;
 
 /// How texts of a session that begins now are read by these servers. Its epoch has to be read before: with the old default and the new
-/// epoch, all its connections would read otherwise than the proxy.
-pub(crate) fn lex(worker: &Worker, facts: &ServerFacts, initial: &SessionState) -> Lex {
+/// epoch, all its connections would read otherwise than the proxy. With it, the `sql_mode` that it begins with.
+pub(crate) fn lex(
+    worker: &Worker,
+    facts: &ServerFacts,
+    initial: &SessionState,
+) -> (Lex, Option<Rc<FirstMode>>) {
     let flavor = match facts.flavor {
         Flavor::MySql => SqlFlavor::MySql,
         Flavor::MariaDb => SqlFlavor::MariaDb,
     };
     let mut lex = Lex::new(flavor, facts.version_number, &initial.vars);
-    lex.begins_in(&worker.default_mode(), &initial.vars);
-    lex
+    let first_mode = worker.first_mode();
+    lex.begins_in(first_mode.as_deref(), &initial.vars);
+    (lex, first_mode)
 }
 
 /// The state that a server gives a client with this login.

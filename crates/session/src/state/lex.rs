@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use delphinus_pool::FirstMode;
 use delphinus_sql::{Flavor, LexOptions};
 use delphinus_state::{Vars, isolation_is, lex_in_mode, lex_with};
 
@@ -28,8 +29,8 @@ impl Lex {
     }
 
     /// The session begins, or begins again, where this is the `sql_mode` of those that set none.
-    pub(crate) fn begins_in(&mut self, mode: &[u8], vars: &Rc<Vars>) {
-        self.base = lex_in_mode(self.base, mode);
+    pub(crate) fn begins_in(&mut self, first: Option<&FirstMode>, vars: &Rc<Vars>) {
+        self.base = lex_in_mode(self.base, first.map(FirstMode::mode).unwrap_or_default());
         self.read(vars);
         self.made_from = vars.clone();
     }

@@ -8,6 +8,7 @@ use crate::cursor::Cursor;
 use crate::event::Event;
 use crate::keyword::Keyword;
 use crate::lexer::{Token, TokenKind};
+use crate::split::Boundary;
 
 /// A call about advisory locks.
 ///
@@ -43,10 +44,11 @@ impl LockCall {
 
 /// True if each call about advisory locks is run exactly once where the text is run: as an item of `SELECT` without rows to choose from, of
 /// `DO` or of `SET`. Others may be run for each row or not at all, and servers ask for the arguments of some functions twice (`NULLIF`).
+/// So it is with what stands in a body of statements (`IF 0 THEN ..`).
 pub fn calls_locks_once(sql: &[u8], options: LexOptions) -> bool {
     let mut cursor = Cursor::new(sql, options);
     while !cursor.here.is(TokenKind::End) {
-        if !statement_calls_once(&mut cursor) {
+        if Boundary::new(&cursor).has_body() || !statement_calls_once(&mut cursor) {
             return false;
         }
         cursor.bump();
@@ -59,10 +61,17 @@ fn statement_calls_once(cursor: &mut Cursor<'_>) -> bool {
     let is_set = cursor.keyword() == Keyword::Set;
     let mut is_plain = is_set || matches!(cursor.keyword(), Keyword::Select | Keyword::Do);
     let (mut has_calls, mut is_in_call, mut depth) = (false, false, 0_usize);
+    let mut item = Item::default();
+    if is_plain {
+        cursor.bump();
+    }
     while !cursor.at_end() {
         if is_lock_call(cursor) {
             (has_calls, is_in_call) = (true, true);
-            is_plain &= depth == 0 && begins_item(cursor.before, is_set);
+            is_plain &= depth == 0 && item.is_all_behind(cursor.before, is_set);
+        }
+        if depth == 0 {
+            item.follow(cursor.here, is_set);
         }
         match cursor.here.kind {
             TokenKind::Open => depth += 1,
@@ -101,10 +110,35 @@ fn is_lock_call(cursor: &Cursor<'_>) -> bool {
     )
 }
 
-fn begins_item(before: Token, is_set: bool) -> bool {
-    matches!(before.keyword, Keyword::Select | Keyword::Do)
-        || matches!(before.kind, TokenKind::Comma | TokenKind::Assign)
-        || is_set && before.is(TokenKind::Equals)
+/// What of an item of the list has been seen, outside of parentheses.
+#[derive(Default)]
+struct Item {
+    tokens: usize,
+    assigns: usize,
+}
+
+impl Item {
+    fn follow(&mut self, token: Token, is_set: bool) {
+        if token.is(TokenKind::Comma) {
+            *self = Self::default();
+            return;
+        }
+        self.tokens += 1;
+        self.assigns += usize::from(assigns(token, is_set));
+    }
+
+    /// True if what follows is the whole item, or the whole value that it assigns: `0 AND @a := f()` and `@a = 0 AND 1 = f()` call nothing.
+    fn is_all_behind(&self, before: Token, is_set: bool) -> bool {
+        match self.assigns {
+            0 => self.tokens == 0 && !is_set,
+            1 => assigns(before, is_set) && (is_set || self.tokens == 2),
+            _ => false,
+        }
+    }
+}
+
+fn assigns(token: Token, is_set: bool) -> bool {
+    token.is(TokenKind::Assign) || is_set && token.is(TokenKind::Equals)
 }
 
 /// True if nothing but an alias stands between the parenthesis here and what follows the item.
@@ -122,7 +156,7 @@ fn ends_item(cursor: &Cursor<'_>) -> bool {
 }
 
 /// Words that choose among rows or look at them again. `FROM DUAL` brings one row.
-const ABOUT_ROWS: [&[u8]; 12] = [
+const ABOUT_ROWS: [&[u8]; 13] = [
     b"where",
     b"having",
     b"limit",
@@ -135,6 +169,7 @@ const ABOUT_ROWS: [&[u8]; 12] = [
     b"fetch",
     b"offset",
     b"window",
+    b"qualify",
 ];
 
 fn is_about_rows(cursor: &Cursor<'_>) -> bool {

@@ -114,6 +114,15 @@ fn a_lock_call_is_surely_run_once_where_it_is_an_item_without_rows() {
         ("SELECT (SELECT RELEASE_LOCK('a') FROM t)", false),
         ("INSERT INTO t VALUES (GET_LOCK('a', 1))", false),
         ("EXPLAIN SELECT RELEASE_LOCK('a')", false),
+        ("SELECT 1, @a := RELEASE_LOCK('a')", true),
+        ("SET @a := RELEASE_LOCK('a'), @@session.b = RELEASE_LOCK('b'), SESSION c = GET_LOCK('c', 1)", true),
+        ("SELECT 0 AND @a := RELEASE_LOCK('a')", false),
+        ("DO 1, 1 OR @a := RELEASE_LOCK('a')", false),
+        ("SET @a = 0 AND 1 = RELEASE_LOCK('a')", false),
+        ("SET @b = 1, @a = @c = RELEASE_LOCK('a')", false),
+        ("SET STATEMENT sql_select_limit = 0 FOR SELECT RELEASE_LOCK('a')", false),
+        ("BEGIN NOT ATOMIC IF 0 THEN SELECT 1; SELECT RELEASE_LOCK('a'); END IF; END", false),
+        ("IF 0 THEN SELECT 1; DO RELEASE_LOCK('a'); END IF", false),
     ] {
         assert_eq!(calls_locks_once(sql.as_bytes(), DEFAULT), is_once, "{sql}");
     }

@@ -163,7 +163,7 @@ fn learn_handlers(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
 fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     let text = executed.text;
     let is_once = calls_locks_once(text.sql, text.lex);
-    let is_sure = is_once && done == Done::All;
+    let is_sure = is_once && done == Done::All && !has_no_row(executed);
     let held = &mut pins.advisory_locks;
     for call in &text.names().advisory_locks {
         match call {
@@ -180,6 +180,15 @@ fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
         }
     }
     set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
+}
+
+/// True for a query whose items were not asked for, as under `sql_select_limit = 0`.
+fn has_no_row(executed: &Executed<'_>) -> bool {
+    let response = executed.response;
+    executed.statement.class == Class::Select
+        && response.result_sets > 0
+        && response.rows == 0
+        && !response.has_cursor
 }
 
 /// True for a name that no server takes: MySQL has 64 characters at most, MariaDB 192 bytes. In its character set each may have

@@ -218,6 +218,13 @@ fn a_lock_that_may_be_taken_more_than_once_is_released_with_all() {
     let mut session = Session::default();
     session.run("SELECT GET_LOCK('a', 1) FROM t", &failed(3058));
     assert_eq!(session.pins(), ["get_lock"], "a row before");
+    let mut session = Session::default();
+    session.ok(get);
+    let rows = |rows| Response { result_sets: 1, rows, ..done(2, vec![]) };
+    session.run("SELECT RELEASE_LOCK('a')", &rows(0));
+    assert_eq!(session.pins(), ["get_lock"], "sql_select_limit = 0");
+    session.run("SELECT RELEASE_LOCK('a')", &rows(1));
+    assert_eq!(session.pins(), [""; 0]);
 }
 
 /// A server refuses each of these, and the text may have any number.
