@@ -8,7 +8,7 @@ mod execute;
 mod execution;
 mod fetch;
 mod kill;
-mod long_data;
+pub(crate) mod long_data;
 mod params;
 mod prepare;
 mod query;

@@ -20,6 +20,7 @@ use delphinus_wire::{Command, HEADER_LEN, error_code, query_text_at};
 use crate::answer;
 use crate::calls::attend;
 use crate::client_error::{ClientError, ProxyError};
+use crate::command::long_data;
 use crate::costs::Issuer;
 use crate::io::{Input, Waited};
 use crate::logged::{Texts, entry_of, write};
@@ -106,7 +107,7 @@ impl Session {
             let mut served = served?;
             // A server's answer has ended what was sent ahead for it; one of the proxy's own has not.
             if is_statement(code) && (matches!(served, Served::Error(_)) || self.statements.has_long_data()) {
-                served = Box::pin(self.end_execution(served)).await;
+                served = Box::pin(long_data::end_execution(self, served)).await;
             }
             self.client.drop_kept();
             if self.steering.is_asked {
@@ -270,7 +271,7 @@ impl Session {
     async fn refuse_crowded(&mut self, input: Input) -> Result<bool, NetError> {
         let error = ProxyError::MemoryFull(self.worker.memory.limit());
         if self.code() == Code::StmtSendLongData as u8 {
-            Box::pin(self.refuse_piece(input, error)).await?;
+            Box::pin(long_data::refuse_piece(self, input, error)).await?;
             self.client.give_buffer_back();
             return Ok(false);
         }
@@ -282,7 +283,7 @@ impl Session {
             Served::Answered | Served::End => return Ok(true),
         };
         if let Some(id) = executed {
-            Box::pin(self.drop_pieces(id)).await;
+            Box::pin(long_data::drop_pieces(self, id)).await;
         }
         answer::give_error(&mut self.client, &error, ends).await?;
         self.client.give_buffer_back();

@@ -22,50 +22,52 @@ pub(super) fn miss_piece(statements: &mut ClientStatements, id: ClientStmtId, er
     }
 }
 
-impl Session {
-    /// The command is a piece that there is no room for. To answer it would be an answer too many.
-    pub(crate) async fn refuse_piece(&mut self, input: Input, error: ProxyError) -> Result<(), NetError> {
-        let payload = self.client.buffer.data().get(HEADER_LEN..input.held).unwrap_or_default();
-        if let Ok(Command::StmtSendLongData(id)) = Command::parse(payload) {
-            let id = self.statements.meant_by(id, self.state.flavor());
-            miss_piece(&mut self.statements, id, error);
-        }
-        self.client.skip(input).await
+/// The command is a piece that there is no room for. To answer it would be an answer too many.
+pub(crate) async fn refuse_piece(
+    session: &mut Session,
+    input: Input,
+    error: ProxyError,
+) -> Result<(), NetError> {
+    let payload = session.client.buffer.data().get(HEADER_LEN..input.held).unwrap_or_default();
+    if let Ok(Command::StmtSendLongData(id)) = Command::parse(payload) {
+        let id = session.statements.meant_by(id, session.state.flavor());
+        miss_piece(&mut session.statements, id, error);
     }
+    session.client.skip(input).await
+}
 
-    /// An execution was answered so. What was sent ahead for it is gone, as on a server.
-    pub(crate) async fn end_execution(&mut self, served: Served) -> Served {
-        if let Some(id) = self.costs.prepared() {
-            self.drop_pieces(id).await;
-        }
-        served
+/// An execution was answered so. What was sent ahead for it is gone, as on a server.
+pub(crate) async fn end_execution(session: &mut Session, served: Served) -> Served {
+    if let Some(id) = session.costs.prepared() {
+        drop_pieces(session, id).await;
     }
+    served
+}
 
-    /// Drops the pieces of a parameter that were sent ahead, as servers do behind each execution, also behind one that fails: the
-    /// client does not expect them in the next one.
-    pub(crate) async fn drop_pieces(&mut self, id: ClientStmtId) {
-        let Some(found) = self.statements.find(id) else { return };
-        found.late_error = None;
-        if !found.has_long_data.is_set() {
-            return;
-        }
-        found.has_long_data.set(false);
-        found.has_cursor.set(false);
-        let is_large = found.is_large();
-        let own = if is_large { found.own.clone() } else { found.own.take() };
-        let text = found.key.text().clone();
-        self.statements.pin(&text, &mut self.state);
-        let Some(mut checkout) = self.held.bound.take() else { return };
-        if let Some(Own { statement, .. }) = own {
-            // A large one is all that there is of its text. An error shows when the connection is used next.
-            let _ = if is_large {
-                checkout.reset_statement(statement.id).await
-            } else {
-                checkout.close_statement(statement.id).await
-            };
-        }
-        self.held.keep_or_give_back(checkout, &mut self.state);
+/// Drops the pieces of a parameter that were sent ahead, as servers do behind each execution, also behind one that fails: the
+/// client does not expect them in the next one.
+pub(crate) async fn drop_pieces(session: &mut Session, id: ClientStmtId) {
+    let Some(found) = session.statements.find(id) else { return };
+    found.late_error = None;
+    if !found.has_long_data.is_set() {
+        return;
     }
+    found.has_long_data.set(false);
+    found.has_cursor.set(false);
+    let is_large = found.is_large();
+    let own = if is_large { found.own.clone() } else { found.own.take() };
+    let text = found.key.text().clone();
+    session.statements.pin(&text, &mut session.state);
+    let Some(mut checkout) = session.held.bound.take() else { return };
+    if let Some(Own { statement, .. }) = own {
+        // A large one is all that there is of its text. An error shows when the connection is used next.
+        let _ = if is_large {
+            checkout.reset_statement(statement.id).await
+        } else {
+            checkout.close_statement(statement.id).await
+        };
+    }
+    session.held.keep_or_give_back(checkout, &mut session.state);
 }
 
 /// Prepares a statement for pieces. One that has run with numbers would take them for the digits of one, on MariaDB 10.11, whoever

@@ -157,13 +157,13 @@ fn what_reads_the_last_id_by_code_has_it() {
     let routine = |name: &str| Stored::Routine(name.to_owned());
     add(routine("reads"), "RETURN LAST_INSERT_ID()");
     add(routine("reads_variable"), "RETURN @@session.identity");
-    add(routine("over"), "RETURN 1 + reads()");
+    add(routine("above"), "RETURN 1 + reads()");
     add(routine("harmless"), "RETURN 'last_insert_id()'");
-    add(Stored::Trigger("noted".to_owned()), "SET NEW.a = over()");
+    add(Stored::Trigger("noted".to_owned()), "SET NEW.a = above()");
     add(Stored::View("named".to_owned()), "select `t`.`last_insert_id` AS `last_insert_id` from `t`");
     let known = builder.build();
     assert!(known.has_triggers() && !known.has_views());
-    let change = b"CREATE FUNCTION made() RETURNS INT RETURN over()";
+    let change = b"CREATE FUNCTION made() RETURNS INT RETURN above()";
     let mut changes = Changes::default();
     changes.add(&CodeChange::of(&classify(change, LEX), change, LEX, true).unwrap(), 1);
     let changed = known.with(changes);
@@ -171,11 +171,11 @@ fn what_reads_the_last_id_by_code_has_it() {
     for (catalog, sql, wanted) in [
         (&known, "SELECT reads()", true),
         (&known, "DO reads_variable()", true),
-        (&known, "SELECT over()", true),
+        (&known, "SELECT above()", true),
         (&known, "INSERT INTO noted VALUES (1)", true),
         (&known, "INSERT INTO other VALUES (1)", false),
         (&known, "SELECT harmless()", false),
-        (&known, "CALL over()", false),
+        (&known, "CALL above()", false),
         (&known, "SELECT * FROM named", false),
         (&changed, "SELECT made()", true),
         (&unreadable, "SELECT f()", true),
