@@ -44,11 +44,12 @@ impl Killing {
         self.count.fetch_add(1, Ordering::Relaxed);
         let mark = mark_of(thread);
         let takes = |slot: &AtomicU64| {
-            slot.compare_exchange(FREE, mark, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            // Whoever frees it takes one off the count, which must not come before the one that was added.
+            slot.compare_exchange(FREE, mark, Ordering::Release, Ordering::Relaxed).is_ok()
         };
         if !self.marks.iter().any(takes) {
             let at = self.forgets.fetch_add(1, Ordering::Relaxed) % MOST;
-            if self.marks[at].swap(mark, Ordering::Relaxed) != FREE {
+            if self.marks[at].swap(mark, Ordering::AcqRel) != FREE {
                 self.count.fetch_sub(1, Ordering::Relaxed);
             }
         }
@@ -59,7 +60,7 @@ impl Killing {
     /// Frees the place if this is what is marked in it.
     fn free(&self, slot: &AtomicU64, mark: u64) -> bool {
         let is_freed = slot.load(Ordering::Relaxed) == mark
-            && slot.compare_exchange(mark, FREE, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            && slot.compare_exchange(mark, FREE, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if is_freed {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
