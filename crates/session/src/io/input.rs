@@ -22,6 +22,9 @@ pub(crate) const HELD: usize = 256 * 1024;
 /// So much may wait for the rest of its command in a buffer of its own, in bytes; it is copied for that.
 const SMALL: usize = 4 * 1024;
 
+/// So much of a command tells what it is, and of which statement, in bytes.
+const BEGINNING: usize = 10;
+
 /// A command at the front of the session's buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input {
@@ -118,8 +121,8 @@ impl Client {
                 let total = HEADER_LEN + frame.len;
                 let held = total.min(HELD);
                 let len = self.buffer.len();
-                // A spare buffer may be larger than it has to be.
-                if held > BUFFER_SIZE && !self.has_room() {
+                // A spare buffer may be larger than it has to be. Without its beginning nobody knows whether it has an answer.
+                if held > BUFFER_SIZE && len >= HEADER_LEN + BEGINNING && !self.has_room() {
                     return Ok(Waited::Crowded(Input { frame, held: held.min(len), shift: 0 }));
                 }
                 if len >= held {
