@@ -45,10 +45,12 @@ pub(crate) struct Lower<'a> {
 
 impl Lower<'_> {
     async fn readable(&mut self) -> io::Result<()> {
-        if self.tls.as_ref().is_some_and(|tls| tls.has_more()) {
-            return Ok(());
+        let io = self.io;
+        match &mut self.tls {
+            None => poll_fn(|context| io.poll_readable(context)).await,
+            // Half a record is nothing yet: no buffer is taken for that.
+            Some(tls) => poll_fn(|context| tls.poll_readable(io, context)).await,
         }
-        poll_fn(|context| self.io.poll_readable(context)).await
     }
 
     async fn read(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
