@@ -222,7 +222,7 @@ impl RunningCluster {
         rt::spawn_local(users.rights().clone().age(hot.rights_max_age.subscribe()));
         let following = rt::spawn_local(follow(registry.clone(), id, reader.clone()));
         rt::spawn_local(limits::follow(reader.clone(), backends.clone()));
-        rt::spawn_local(sql_modes::follow(reader.clone(), users.clone()));
+        rt::spawn_local(sql_modes::follow(reader.clone(), users.clone(), hot.tuning.subscribe()));
         let places = backends.into_iter().map(|(place, _)| place).collect();
         StartedCluster { id, name, users, reader, places, monitoring, following }
     }

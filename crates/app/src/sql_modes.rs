@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_clients::{SQL_MODE, Users};
-use delphinus_net::rt;
+use delphinus_monitor::Tuning;
+use delphinus_net::rt::{self, watch};
 use delphinus_state::are_read_alike;
 use delphinus_topology::Snapshot;
 use delphinus_view::SnapshotReader;
 
-/// A probe that was under way while a SET GLOBAL has passed may tell what was before.
+/// A probe that was under way while a SET GLOBAL has passed may tell what was before. Where probes are rare, two intervals of the monitor.
 const SETTLES: Duration = Duration::from_secs(3);
 
 /// Tells sessions what they begin with, whenever that changes. It is looked at again without a newer snapshot: a SET GLOBAL that has passed,
 /// and was undone past the proxy before a probe has seen it, changes none.
-pub(crate) async fn follow(mut reader: SnapshotReader, users: Arc<Users>) {
+pub(crate) async fn follow(mut reader: SnapshotReader, users: Arc<Users>, tuning: watch::Receiver<Tuning>) {
     let (mut seen, mut patience) = (None, SETTLES);
     loop {
         let newer = |generation: u64| seen.is_none_or(|seen| generation > seen);
@@ -27,27 +28,28 @@ pub(crate) async fn follow(mut reader: SnapshotReader, users: Arc<Users>) {
             None => reader.load(),
         };
         seen = Some(snapshot.generation);
-        patience = look(&users, &snapshot);
+        let settles = SETTLES.max(tuning.borrow().interval * 2);
+        patience = look(&users, &snapshot, settles);
     }
 }
 
 /// Takes in what the snapshot says; when to look again.
-fn look(users: &Users, snapshot: &Snapshot) -> Duration {
-    let Some(mode) = snapshot.sql_mode() else { return SETTLES };
-    if let Some(rest) = unsettled(users, mode) {
+fn look(users: &Users, snapshot: &Snapshot, settles: Duration) -> Duration {
+    let Some(mode) = snapshot.sql_mode() else { return settles };
+    if let Some(rest) = unsettled(users, mode, settles) {
         return rest;
     }
     take_in(users, mode);
-    SETTLES
+    settles
 }
 
 /// For how long it is not to be relied on that sessions begin with this.
-fn unsettled(users: &Users, mode: &str) -> Option<Duration> {
+fn unsettled(users: &Users, mode: &str, settles: Duration) -> Option<Duration> {
     let defaults = users.defaults();
     if defaults.now(SQL_MODE).is_some_and(|now| *now == *mode.as_bytes()) {
         return None;
     }
-    let rest = SETTLES.checked_sub(defaults.since_set(SQL_MODE)?)?;
+    let rest = settles.checked_sub(defaults.since_set(SQL_MODE)?)?;
     (!rest.is_zero()).then_some(rest)
 }
 
@@ -108,25 +110,27 @@ mod tests {
         assert!(users.defaults().is_before(Epoch(0)) && !users.defaults().is_before(epoch));
         assert_eq!(of(&users, Epoch(0)), "STRICT_TRANS_TABLES,PIPES_AS_CONCAT");
         assert_eq!(of(&users, epoch), "", "it is what it begins with");
-        assert_eq!(unsettled(&users, ""), None, "no SET GLOBAL has passed");
+        assert_eq!(unsettled(&users, "", SETTLES), None, "no SET GLOBAL has passed");
         users.defaults().has_passed(SQL_MODE);
-        assert!(unsettled(&users, "").is_some() && unsettled(&users, "ANSI_QUOTES").is_none());
+        assert!(
+            unsettled(&users, "", SETTLES).is_some() && unsettled(&users, "ANSI_QUOTES", SETTLES).is_none()
+        );
     }
 
     #[test]
     fn a_set_global_that_was_undone_before_a_probe_has_seen_it_is_undone_here() {
         let (users, mut snapshot) = (users(), Snapshot::new(vec![member("one", Role::Primary)]));
         snapshot.backends[0].sql_mode = Some("ANSI_QUOTES".into());
-        look(&users, &snapshot);
+        look(&users, &snapshot, SETTLES);
         let now = || users.defaults().now(SQL_MODE).unwrap_or_default();
         let epoch = users.rights().defaults_have_changed();
         users.defaults().learn(SQL_MODE, epoch, (None, b""));
         assert_eq!(*now(), *b"");
-        assert_eq!(look(&users, &snapshot), SETTLES);
+        assert_eq!(look(&users, &snapshot, SETTLES), SETTLES);
         assert_eq!(*now(), *b"ANSI_QUOTES");
         users.defaults().learn(SQL_MODE, epoch, (None, b""));
         users.defaults().has_passed(SQL_MODE);
-        look(&users, &snapshot);
+        look(&users, &snapshot, SETTLES);
         assert_eq!(*now(), *b"", "the probe may have been before it");
     }
 
