@@ -349,7 +349,7 @@ fn no_row_of_an_array_is_run_twice(ground: &Ground) {
     primary.query("CREATE TABLE app.flow_rows (id INT PRIMARY KEY, n INT, slept INT)").unwrap();
     primary.query("INSERT INTO app.flow_rows VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0)").unwrap();
     let mut client = ground.login.connect().unwrap();
-    let sql = "UPDATE app.flow_rows SET n = n + 1, slept = SLEEP((id = 2) * 0.5) WHERE id = ?";
+    let sql = "UPDATE app.flow_rows SET n = n + 1, slept = SLEEP((id = 2) * 3) WHERE id = ?";
     assert_eq!(client.prepare(sql).unwrap().unwrap().id, 1, "the first one of the session");
     let told = scope(|scope| {
         let running = scope.spawn(|| run_rows(&mut client, &["1", "2", "3"]));
