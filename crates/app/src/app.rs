@@ -185,7 +185,7 @@ impl App {
         rt::stop_signal().await?;
         tracing::info!("stopping: no new clients, running commands finish");
         running.end_changes().await;
-        // First, so that other hosts have the addresses while sessions here come to their ends.
+        // Soon, so that other hosts have the addresses while sessions here come to their ends.
         running.parts.ha.stop().await;
         relaying.abort();
         running.parts.streams.stop().await;

@@ -109,9 +109,10 @@ impl Ha {
             Err(error) => Err(error),
         };
         match again {
-            Ok(()) => format!(
-                "{error}. Nothing has changed; a lease that was there was released, and has begun again"
-            ),
+            Ok(()) if before.lease.store.is_none() => format!("{error}. Nothing has changed"),
+            Ok(()) => {
+                format!("{error}. Nothing has changed; the lease was released meanwhile, and has begun again")
+            }
             Err(again) => format!(
                 "{error}. The lease before cannot begin again, either ({again}): this process has no lease and no virtual IP. Mend \
                  that, and reload. Nothing else has changed"
