@@ -231,7 +231,7 @@ const RELEASES: [&[&str]; 6] = [
     &["ROLLBACK RELEASE"],
     &["PREPARE s FROM 'COMMIT RELEASE'", "EXECUTE s"],
     &["SET completion_type = 2", "BEGIN", "COMMIT AND NO CHAIN"],
-    &["SET completion_type = RELEASE; COMMIT"],
+    &["SET completion_type = 'RELEASE'; COMMIT"],
     &["BEGIN", "SET @@session.completion_type = 2; SELECT 1; ROLLBACK"],
 ];
 
