@@ -215,6 +215,17 @@ impl Check<'_, '_> {
             }
         }
     }
+
+    /// A row without a name is called by its number: `rule 2`. Two of one name would be one in commands and metrics.
+    fn refuse_numbered<S>(&mut self, rows: &[Written<S>], kind: &str, name: impl Fn(&S) -> Option<&String>) {
+        let unnamed = rows.iter().enumerate().filter(|(_, row)| name(&row.value).is_none());
+        for own in unnamed.map(|(index, _)| format!("{kind} {}", index + 1)) {
+            if let Some(other) = rows.iter().find(|row| name(&row.value) == Some(&own)) {
+                let what = format!("name {own:?} is that of the {kind} there, which has none of its own");
+                self.mistakes.push(other.at("name"), what, "write another name");
+            }
+        }
+    }
 }
 
 /// Drivers take the numbers at the front of the version apart.

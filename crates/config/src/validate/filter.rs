@@ -14,6 +14,7 @@ impl Check<'_, '_> {
             |one, other| one.name.is_some() && one.name == other.name,
             |filter| filter.name.clone().unwrap_or_default(),
         );
+        self.refuse_numbered(&filters.rows, "filter", |filter| filter.name.as_ref());
         let rows = filters.rows.into_iter().enumerate();
         rows.map(|(index, row)| self.filter(&row, index + 1, clusters)).collect()
     }

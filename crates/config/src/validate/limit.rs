@@ -13,6 +13,7 @@ impl Check<'_, '_> {
             |one, other| one.name.is_some() && one.name == other.name,
             |limit| limit.name.clone().unwrap_or_default(),
         );
+        self.refuse_numbered(&limits.rows, "limit", |limit| limit.name.as_ref());
         let rows = limits.rows.into_iter().enumerate();
         rows.map(|(index, row)| self.limit(&row, index + 1, clusters)).collect()
     }

@@ -21,6 +21,7 @@ impl Check<'_, '_> {
             |one, other| one.name.is_some() && one.name == other.name,
             |rule| rule.name.clone().unwrap_or_default(),
         );
+        self.refuse_numbered(&rules.rows, "rule", |rule| rule.name.as_ref());
         let listeners: Vec<&str> = listeners.iter().map(|one| one.name.as_str()).collect();
         for row in &rules.rows {
             self.mirror_of(row, mirrors);
