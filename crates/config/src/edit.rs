@@ -199,21 +199,23 @@ fn set(document: &mut DocumentMut, path: &str, given: Option<&Given>) -> Result<
         return Err(NotEdited(format!("there is no option {path}; SHOW CONFIG has all of them")));
     };
     let (section, name) = option.path.rsplit_once('.').unwrap_or_default();
-    if document.get("cluster").is_some_and(Item::is_array_of_tables) && section == "cluster" {
+    let is_of_cluster = section.split('.').next() == Some("cluster");
+    if document.get("cluster").is_some_and(Item::is_array_of_tables) && is_of_cluster {
         return Err(NotEdited("there are several clusters: change this option in the file".to_owned()));
     }
+    let twice = || NotEdited(format!("[{section}] is there more than once: change this option in the file"));
     let mut at: &mut Item = document.as_item_mut();
     for key in section.split('.') {
+        // Nothing is below a list or a value: to look there is a panic.
+        if !at.is_table_like() {
+            return Err(twice());
+        }
         at = &mut at[key];
         if at.is_none() {
             *at = Item::Table(Table::new());
         }
     }
-    let Some(table) = at.as_table_like_mut() else {
-        return Err(NotEdited(format!(
-            "[{section}] is there more than once: change this option in the file"
-        )));
-    };
+    let table = at.as_table_like_mut().ok_or_else(twice)?;
     for alias in option.aliases {
         table.remove(alias);
     }

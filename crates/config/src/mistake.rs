@@ -82,7 +82,8 @@ impl<'a> Mistakes<'a> {
         // A section for all clusters is read for each of them.
         let mut told: Vec<Mistake> = Vec::with_capacity(self.found.len());
         for one in self.found {
-            if !told.contains(&one) {
+            let is_there = |other: &&Mistake| (other.line, other.column) == (one.line, one.column);
+            if !told.iter().rev().take_while(is_there).any(|other| *other == one) {
                 told.push(one);
             }
         }

@@ -1,6 +1,7 @@
 //! What the sections say together: from readable sections to a valid [`Config`]. Here are the
 //! checks that need more than one field, a file or a variable.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::config::{AdminUser, Config};
@@ -212,6 +213,34 @@ impl Check<'_, '_> {
                     what,
                     format!("write another {field}, or remove one of the two"),
                 );
+            }
+        }
+    }
+
+    /// The same of names. A file may have tens of thousands of rows, so that each is looked at once.
+    fn refuse_same_names<'s, S: 's>(
+        &mut self,
+        rows: &'s [Written<S>],
+        name: impl Fn(&'s S) -> Option<&'s String>,
+    ) {
+        let mut seen = HashSet::new();
+        for row in rows {
+            if let Some(own) = name(&row.value).filter(|own| !seen.insert(*own)) {
+                let what = format!("name {own:?} is there twice");
+                self.mistakes.push(row.at("name"), what, "write another name, or remove one of the two");
+            }
+        }
+    }
+
+    /// A row without a name is called by its number: `rule 2`. Two of one name would be one in commands and metrics.
+    fn refuse_numbered<S>(&mut self, rows: &[Written<S>], kind: &str, name: impl Fn(&S) -> Option<&String>) {
+        let named = rows.iter().filter_map(|row| Some((name(&row.value)?.as_str(), row)));
+        let named: HashMap<&str, &Written<S>> = named.collect();
+        let unnamed = rows.iter().enumerate().filter(|(_, row)| name(&row.value).is_none());
+        for own in unnamed.map(|(index, _)| format!("{kind} {}", index + 1)) {
+            if let Some(other) = named.get(own.as_str()) {
+                let what = format!("name {own:?} is that of the {kind} there, which has none of its own");
+                self.mistakes.push(other.at("name"), what, "write another name");
             }
         }
     }

@@ -299,6 +299,7 @@ impl Writer {
             self.shared.failed.fetch_add(count, Ordering::Relaxed);
         } else if let Err(trouble) = self.store.add(samples, &self.text_of) {
             self.shared.failed.fetch_add(count, Ordering::Relaxed);
+            self.store.upkeep_after_failure(now);
             self.fails(&trouble);
         } else {
             self.shared.samples.fetch_add(count, Ordering::Relaxed);
@@ -314,7 +315,10 @@ impl Writer {
         if now / 60 != self.minute || self.has_more_to_do {
             match self.store.upkeep(now) {
                 Ok(more) => (self.minute, self.has_more_to_do) = (now / 60, more),
-                Err(trouble) => return self.fails(&trouble),
+                Err(trouble) => {
+                    self.store.upkeep_after_failure(now);
+                    return self.fails(&trouble);
+                }
             }
         }
         if has_written && self.rests_until.take().is_some() {

@@ -181,18 +181,28 @@ impl Store {
         let old_hours = self.trim_rolled(HOURS, (now, days(limits.hour_days)))?;
         let minutes = self.roll_minutes(now)?;
         let hours = self.roll_hours(now)?;
-        for name in self.days() {
-            let is_old =
-                day_of(&name).is_some_and(|day| day < now.div_euclid(DAY) - i64::from(limits.raw_days));
-            if is_old {
-                self.remove(&name);
-            }
-        }
+        self.remove_old_days(now);
         self.trim_snapshots(now)?;
         if matches!(self.place, Place::Dir(_)) && self.place.bytes() > limits.max_bytes {
             self.place.remove_damaged();
         }
         Ok(minutes || hours || old_minutes || old_hours)
+    }
+
+    /// What goes also where nothing can be written: on a full disk that makes room. One day more stays than else: it may not be added up
+    /// yet.
+    pub fn upkeep_after_failure(&mut self, now: i64) {
+        self.remove_old_days(now - DAY);
+    }
+
+    /// Removes the samples of days that are too old.
+    fn remove_old_days(&mut self, now: i64) {
+        let oldest = now.div_euclid(DAY) - i64::from(self.limits.raw_days);
+        for name in self.days() {
+            if day_of(&name).is_some_and(|day| day < oldest) {
+                self.remove(&name);
+            }
+        }
     }
 
     fn roll_minutes(&mut self, now: i64) -> std::result::Result<bool, Trouble> {

@@ -38,8 +38,7 @@ impl LogFile {
     pub(crate) fn append(&mut self, entries: &[u8], syncs: bool) -> io::Result<()> {
         let written = self.file.write_all(entries);
         if written.is_err() {
-            // Of a torn entry nothing stays: the next one would be read as its end.
-            let _ = self.file.set_len(self.bytes);
+            self.cut_torn();
         }
         written?;
         if self.bytes == 0 {
@@ -47,6 +46,14 @@ impl LogFile {
         }
         self.bytes += entries.len() as u64;
         if syncs { self.file.sync_data() } else { Ok(()) }
+    }
+
+    /// Of a torn entry nothing stays: the next one would be read as its end. A file that others have emptied meanwhile is not made longer:
+    /// that would be a hole, which reads as zeros.
+    fn cut_torn(&self) {
+        if self.file.metadata().is_ok_and(|now| now.len() > self.bytes) {
+            let _ = self.file.set_len(self.bytes);
+        }
     }
 
     /// True if it is large or old enough to be moved away, and that has not failed a moment ago.
@@ -151,6 +158,21 @@ mod tests {
         let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
         assert_eq!(["slow.log.1", "slow.log.2", "theirs"].map(text), ["four\n", "old\n", "three\n"]);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_was_torn_is_cut_and_a_file_that_others_have_emptied_stays_short() {
+        let path = std::env::temp_dir().join(format!("delphinus-journal-torn-{}", std::process::id()));
+        let mut file = LogFile::open(&path).unwrap();
+        file.append(b"one\n", false).unwrap();
+        let text = || fs::read_to_string(&path).unwrap();
+        fs::write(&path, "one\ntw").unwrap();
+        file.cut_torn();
+        assert_eq!(text(), "one\n");
+        fs::write(&path, "").unwrap();
+        file.cut_torn();
+        assert_eq!(text(), "");
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

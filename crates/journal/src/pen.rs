@@ -130,7 +130,8 @@ impl Pen {
         let mut queue = self.queue.borrow_mut();
         let Some(queue) = self.open(&mut queue) else { return self.put(None, entry) };
         let mut text = std::mem::take(&mut queue.text);
-        let sql = &sql[..sql.len().min(MOST_TEXT)];
+        // One more than is kept: a text that is longer is seen to be cut.
+        let sql = &sql[..sql.len().min(MOST_TEXT + 1)];
         let made = put_text(sql, lex, settings.shows_literals, &mut text);
         let digest = entry.digest.or(made.map(|digest| digest.0));
         self.put(Some(&mut *queue), &Entry { text: &text, digest, ..*entry });

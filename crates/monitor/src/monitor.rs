@@ -177,7 +177,11 @@ impl Around<'_> {
     /// After everybody was told that nothing is known of what is there.
     fn follow_name(&self, backend: BackendId, to: IpAddr) {
         let place = &self.settings.spec(backend).place;
-        place.move_to(Spot { ip: Some(to), ..(*place.spot()).clone() });
+        let spot = place.spot();
+        // Meanwhile it may have another address, which is no name: nobody would look that up and find the mistake.
+        if spot.host_name().is_some() {
+            place.move_to(Spot { ip: Some(to), ..(*spot).clone() });
+        }
         if let Some(one) = self.watched.get(backend.index()) {
             one.nudge.notify_one();
         }
@@ -303,6 +307,17 @@ mod tests {
         };
         assert_eq!((answers(1), answers(1)), (1, 2));
         assert!(answers(2) > 2 + 2, "the probes of another server are later than all of the one before");
+    }
+
+    /// It was a name when that was looked up.
+    #[test]
+    fn an_address_that_is_no_name_gets_none_that_was_found_for_a_name() {
+        let settings = Rc::new(sample(Kind::Static, 1));
+        let alarm = Alarm::new(&settings);
+        let around = Around { watched: &[], kind: Kind::Static, heart: None, alarm, settings: &settings };
+        around.follow_name(BackendId(0), IpAddr::from([10, 0, 0, 9]));
+        let place = &settings.spec(BackendId(0)).place;
+        assert_eq!((place.spot().ip, place.moves()), (None, 0));
     }
 
     #[test]

@@ -99,6 +99,10 @@ impl Names {
         if std::mem::replace(&mut self.lost[index], false) {
             info!(backend = &*spot.name, "the name of a backend can be looked up again");
         }
+        if *place.spot() != *spot {
+            // It is somewhere else by now: what was found is not about that.
+            return;
+        }
         match choose(spot.ip, self.orders[index].reached.get(), &found) {
             Choice::Keep => {}
             Choice::Settle(ip) => place.settle(&spot, ip),

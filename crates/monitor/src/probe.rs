@@ -345,8 +345,12 @@ impl Prober {
         }
         let pace = self.settings.tuning().discovery_interval;
         if self.followers.as_ref().is_none_or(|(at, _)| at.elapsed() >= pace) {
-            let followers = followers::read(&mut kept.connection, facts).await?;
-            if matches!(followers, Followers::Unseen(_)) {
+            let reading = followers::read(&mut kept.connection, facts);
+            let reading = rt::timeout(self.settings.timeout() / 2, reading).await;
+            let (followers, is_usable) = followers::judged(reading)?;
+            if !is_usable {
+                kept.fate = Fate::Dropped;
+            } else if matches!(followers, Followers::Unseen(_)) {
                 kept.fate = Fate::Ended;
             }
             self.followers = Some((rt::now(), followers));
@@ -381,7 +385,8 @@ impl Prober {
         if self.orders.is_writer.get() {
             return Ok(heart.on_primary(asked));
         }
-        if !heart.has_beats() {
+        // On a connection of no more use nothing can be asked.
+        if !heart.has_beats() || kept.fate == Fate::Dropped {
             return Ok(Heartbeat::NotAsked);
         }
         self.step.set(Step::Heartbeat);

@@ -59,10 +59,13 @@ impl Found {
     }
 }
 
-/// The parts of an address as servers tell it; an IPv6 address has no brackets there.
+/// The parts of an address as servers tell it. An IPv6 address has no brackets there, but where an operator has written some into
+/// `report_host`.
 pub(crate) fn split(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port > 0)?;
+    let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host = in_brackets.unwrap_or(host);
     (!host.is_empty()).then_some((host, port))
 }
 
@@ -75,7 +78,9 @@ mod tests {
         for (text, parts) in [
             ("db1.example:3306", Some(("db1.example", 3306))),
             ("fd00::1:3307", Some(("fd00::1", 3307))),
+            ("[fd00::1]:3307", Some(("fd00::1", 3307))),
             (":3306", None),
+            ("[]:3306", None),
             ("db1:0", None),
             ("db1:70000", None),
             ("db1", None),

@@ -117,6 +117,21 @@ fn what_is_not_there_is_an_error() {
     assert!(edit("[", &Edit::Set(("log.level".to_owned(), Some(given("info"))))).is_err());
 }
 
+#[test]
+fn what_stands_below_one_of_several_clusters_is_an_error() {
+    let set = |path: &str| Edit::Set((path.to_owned(), Some(given("1"))));
+    let several = FILE.replace("[cluster]\n", "[[cluster]]\n");
+    for path in ["cluster.topology", "cluster.failover.auto_failover", "cluster.failover.remote_relay.name"] {
+        let said = edit(&several, &set(path)).unwrap_err().to_string();
+        assert!(said.starts_with("there are several clusters"), "{path}: {said}");
+    }
+    // The file may have been changed since it was read.
+    for wrong in ["cluster = []", "cluster = 7", "cluster = { failover = 7 }"] {
+        let said = edit(wrong, &set("cluster.failover.remote_relay.name")).unwrap_err().to_string();
+        assert!(said.contains("change this option in the file"), "{wrong}: {said}");
+    }
+}
+
 /// CONFIG HISTORY shows viewers what an edit says of itself.
 #[test]
 fn no_edit_tells_a_secret() {

@@ -222,6 +222,20 @@ fn one_cluster_may_be_written_as_a_list() {
 }
 
 #[test]
+fn a_row_without_a_name_has_its_number_alone() {
+    let with = |rows: &str| parse_text(&format!("{}\n{rows}", example()));
+    for (kind, rest) in
+        [("rule", "log = true"), ("limit", "concurrency = 1"), ("filter", "statement = [\"sleep\"]")]
+    {
+        let rows = |name: &str| format!("[[{kind}]]\nname = '{name}'\n{rest}\n[[{kind}]]\n{rest}\n");
+        with(&rows(&format!("{kind} 1"))).unwrap();
+        let told = with(&rows(&format!("{kind} 2"))).unwrap_err();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].to_string().contains(&format!("name \"{kind} 2\" is that of")), "{told:?}");
+    }
+}
+
+#[test]
 fn wrong_rules() {
     check_mistakes(
         include_str!("../../tests/data/bad-rules.toml"),

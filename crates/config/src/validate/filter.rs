@@ -8,12 +8,8 @@ use crate::word::{FilterAction, Unseen};
 
 impl Check<'_, '_> {
     pub(super) fn filters(&mut self, filters: Rows<FilterSection>, clusters: &[Cluster]) -> Vec<Filter> {
-        self.refuse_twins(
-            &filters.rows,
-            "name",
-            |one, other| one.name.is_some() && one.name == other.name,
-            |filter| filter.name.clone().unwrap_or_default(),
-        );
+        self.refuse_same_names(&filters.rows, |filter| filter.name.as_ref());
+        self.refuse_numbered(&filters.rows, "filter", |filter| filter.name.as_ref());
         let rows = filters.rows.into_iter().enumerate();
         rows.map(|(index, row)| self.filter(&row, index + 1, clusters)).collect()
     }

@@ -7,12 +7,8 @@ use crate::schema::{LimitSection, Written};
 
 impl Check<'_, '_> {
     pub(super) fn limits(&mut self, limits: Rows<LimitSection>, clusters: &[Cluster]) -> Vec<Limit> {
-        self.refuse_twins(
-            &limits.rows,
-            "name",
-            |one, other| one.name.is_some() && one.name == other.name,
-            |limit| limit.name.clone().unwrap_or_default(),
-        );
+        self.refuse_same_names(&limits.rows, |limit| limit.name.as_ref());
+        self.refuse_numbered(&limits.rows, "limit", |limit| limit.name.as_ref());
         let rows = limits.rows.into_iter().enumerate();
         rows.map(|(index, row)| self.limit(&row, index + 1, clusters)).collect()
     }

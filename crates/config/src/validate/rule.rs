@@ -15,12 +15,8 @@ impl Check<'_, '_> {
         listeners: &[Listener],
         (clusters, mirrors): (&[Cluster], &[Mirror]),
     ) -> Vec<Rule> {
-        self.refuse_twins(
-            &rules.rows,
-            "name",
-            |one, other| one.name.is_some() && one.name == other.name,
-            |rule| rule.name.clone().unwrap_or_default(),
-        );
+        self.refuse_same_names(&rules.rows, |rule| rule.name.as_ref());
+        self.refuse_numbered(&rules.rows, "rule", |rule| rule.name.as_ref());
         let listeners: Vec<&str> = listeners.iter().map(|one| one.name.as_str()).collect();
         for row in &rules.rows {
             self.mirror_of(row, mirrors);

@@ -29,7 +29,7 @@ impl Check<'_, '_> {
                 "write [[user]] and below it name = \"...\" and password = \"...\"",
             );
         }
-        self.refuse_twins(&users.rows, "name", |one, other| one.name == other.name, |u| u.name.clone());
+        self.refuse_same_names(&users.rows, |user| Some(&user.name));
         users.rows.iter().filter_map(|row| self.user(row, names)).collect()
     }
 

@@ -27,20 +27,30 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
 
 fn unreachable(facts: &Facts<'_>, server: &Server, error: &str) -> Finding {
     let user = &facts.cluster(server).monitor.user;
-    let is_login = error.starts_with("error 10") || error.starts_with("error 11");
+    // Too many connections: of the server, of the user by the server's rule or by the account's own.
+    let is_full = ["error 1040:", "error 1203:", "error 1226:"].iter().any(|one| error.starts_with(one));
+    let is_login = !is_full && (error.starts_with("error 10") || error.starts_with("error 11"));
     Finding {
         severity: Severity::Serious,
         check: "backend_unreachable",
         object: facts.name(server),
         found: format!("the monitor's user {user} gets no answer: {error}"),
-        why: "the proxy considers the server down, and sends it nothing",
-        fix: if is_login {
-            format!(
-                "on the server: CREATE USER '{user}'@'%' IDENTIFIED BY '..', or correct [monitor] user and password"
-            )
+        why: if is_full || is_login {
+            "the proxy knows that the server lives and nothing else of it; one that starts now lets no clients in where it is so on all"
         } else {
-            "start the server, let the proxy's host through to it, or correct address of [[cluster.backend]]"
-                .to_owned()
+            "the proxy considers the server down, and sends it nothing"
+        },
+        fix: match () {
+            () if is_full => format!(
+                "SHOW PROCESSLIST on the server says who has its connections: end some, or raise max_connections and the limits of {user}"
+            ),
+            () if is_login => format!(
+                "on the server: CREATE USER '{user}'@'%' IDENTIFIED BY '..', or correct [monitor] user and password"
+            ),
+            () => {
+                "start the server, let the proxy's host through to it, or correct address of [[cluster.backend]]"
+                    .to_owned()
+            }
         },
     }
 }

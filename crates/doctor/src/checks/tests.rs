@@ -211,6 +211,23 @@ fn what_is_wrong_on_servers_is_found() {
 }
 
 #[test]
+fn what_to_do_about_a_server_without_an_answer_fits_its_words() {
+    for (words, fix, why) in [
+        ("error 1040: Too many connections", "SHOW PROCESSLIST", "lives"),
+        ("error 1203: User monitor already has more than", "SHOW PROCESSLIST", "lives"),
+        ("error 1226: User 'monitor' has exceeded", "SHOW PROCESSLIST", "lives"),
+        ("error 1045: Access denied", "CREATE USER", "lives"),
+        ("error 1130: Host '10.0.0.1' is not allowed", "CREATE USER", "lives"),
+        ("connection refused", "start the server", "down"),
+    ] {
+        let found =
+            found_in(&config("127.0.0.1", "", ""), |facts| facts.servers[1].answer = Err(words.to_owned()));
+        assert_eq!(names(&found), ["backend_unreachable backend db2"]);
+        assert!(found[0].fix.contains(fix) && found[0].why.contains(why), "{:?}", found[0]);
+    }
+}
+
+#[test]
 fn a_member_that_would_be_elected_with_a_backlog_is_found() {
     let text = "[[listener]]\naddress = '127.0.0.1:4000'\n[[user]]\nname = 'app'\npassword = 'p'\n\
          [monitor]\nuser = 'monitor'\npassword = 'p'\n[cluster]\ntopology = 'group_replication'\n\

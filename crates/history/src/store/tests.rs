@@ -287,6 +287,25 @@ fn what_is_too_old_goes() {
     assert_eq!(oldest(Stored::Snapshots).as_deref(), Some("2026-12-13 23:00:00"));
 }
 
+#[test]
+fn old_samples_go_also_where_nothing_can_be_written() {
+    let (folder, mut random) = (Folder::new("full"), Random(8));
+    let mut store = Store::open(folder.place(), LIMITS);
+    store.add(&[random.sample(TODAY, 4)], &text_of).unwrap();
+    drop(store);
+    // Nothing can be added up.
+    fs::remove_file(folder.0.join("minutes.sqlite")).unwrap();
+    fs::create_dir(folder.0.join("minutes.sqlite")).unwrap();
+    let mut store = Store::open(folder.place(), LIMITS);
+    let has_first = || folder.names().contains(&day_name(TODAY / DAY));
+    for (days, stays) in [(3, true), (4, false)] {
+        let now = TODAY + days * DAY;
+        assert!(store.upkeep(now).is_err());
+        store.upkeep_after_failure(now);
+        assert_eq!(has_first(), stays, "{days} days later");
+    }
+}
+
 /// A year, with more of everything than has room: new names and texts each day, and a clock that is given.
 #[test]
 fn a_year_stays_under_its_cap() {

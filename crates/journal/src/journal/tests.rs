@@ -163,6 +163,24 @@ fn texts_are_masked_and_remembered() {
 }
 
 #[test]
+fn a_text_that_is_too_long_is_seen_to_be_cut() {
+    let folder = folder("cut");
+    let path = folder.join("sql.log");
+    let (journal, pen) = start(&Account::unlimited(), settings(&path));
+    let shown = Settings { shows_literals: true, ..settings(&path) };
+    for length in [(1 << 20) - 9, (1 << 20) - 8] {
+        let sql = format!("SELECT '{}'", "x".repeat(length));
+        pen.write_text(&entry(""), (sql.as_bytes(), LexOptions::default()), &shown);
+    }
+    journal.finish(LIMIT);
+    let text = fs::read_to_string(&path).unwrap();
+    let cut: Vec<_> = text.lines().map(|line| line.contains("/* cut */")).collect();
+    assert_eq!(cut, [false, true]);
+    // The thread may be about to open its file.
+    let _ = fs::remove_dir_all(&folder);
+}
+
+#[test]
 fn a_file_that_cannot_be_written_loses_entries_and_counts_them() {
     let (journal, pen) = start(&Account::unlimited(), settings(Path::new("/dev/full")));
     pen.write(&entry("SELECT 1"));

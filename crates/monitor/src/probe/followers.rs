@@ -46,6 +46,20 @@ pub(super) async fn read(connection: &mut Connection, facts: &ServerFacts) -> Re
     Ok(Followers::Known(followers(&listed, &hosts)))
 }
 
+/// What counts of a reading: a list that is too long, or does not come in time, does not make the primary look dead. False if the
+/// connection is of no more use.
+pub(super) fn judged(
+    reading: Option<Result<Followers, ProbeError>>,
+) -> Result<(Followers, bool), ProbeError> {
+    let why = match reading {
+        Some(Ok(followers)) => return Ok((followers, true)),
+        Some(Err(ProbeError::Nonsense(why))) => why,
+        Some(Err(error)) => return Err(error),
+        None => "no answer in time",
+    };
+    Ok((Followers::Unseen(format!("the replicas cannot be seen: {why}").into()), false))
+}
+
 fn statement(facts: &ServerFacts) -> &'static str {
     match facts.flavor {
         Flavor::MySql if facts.version_number >= 80_022 => "SHOW REPLICAS",
@@ -126,6 +140,16 @@ mod tests {
         let shown: Vec<_> = all.iter().map(|one| format!("{} {}", one.id, one.addresses.join(" "))).collect();
         assert_eq!(shown, ["2 h:1", "3 a:3307 b:3307"]);
         assert!(followers(&[listed("3", "", "3307")], &BTreeSet::new())[0].addresses.is_empty());
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_had_makes_nobody_look_dead() {
+        for reading in [None, Some(Err(ProbeError::Nonsense("too many rows")))] {
+            assert!(matches!(judged(reading), Ok((Followers::Unseen(_), false))));
+        }
+        assert!(matches!(judged(Some(Ok(Followers::NotAsked))), Ok((Followers::NotAsked, true))));
+        let lost = ProbeError::Net(delphinus_net::NetError::TimedOut(1));
+        assert!(judged(Some(Err(lost))).is_err());
     }
 
     #[test]
