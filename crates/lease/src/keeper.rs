@@ -460,7 +460,7 @@ impl Keeper {
     fn end(&mut self) {
         let changes = std::mem::take(&mut self.shared.state().changes);
         for Change { answered, .. } in changes {
-            answered(Err(StoreError::Unreachable("this process stops".into())));
+            answered(Err(StoreError::Unreachable("the lease of this process has ended".into())));
         }
         if self.lease != 0
             && let Err(error) = self.leave_list().and_then(|()| self.store.end(self.lease))
