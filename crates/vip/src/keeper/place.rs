@@ -306,7 +306,7 @@ impl Place {
     /// It does not leave, or has left.
     fn stays(&mut self, of: &dyn Sessions) {
         if let Some(mut parting) = self.parting.take() {
-            parting.open(&self.spec, of);
+            parting.open(of);
         }
         self.onward.drain(..).for_each(Onward::forget);
     }
@@ -348,7 +348,7 @@ impl Place {
             }
         }
         if let Some(mut parting) = self.parting.take() {
-            parting.open(&self.spec, of);
+            parting.open(of);
         }
         self.set(if self.fails.is_some() { Condition::Failed } else { Condition::Elsewhere });
         is_gone
