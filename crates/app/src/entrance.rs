@@ -35,7 +35,13 @@ impl Entrance {
         } else {
             known.shut.retain(|one| !addresses.contains(one));
         }
-        (is_shut || known.shut != before) && known.apply()
+        let is_done = (is_shut || known.shut != before) && known.apply();
+        if is_shut && !is_done {
+            // Whoever hears that it is not so does not let clients in again: they are kept out nowhere.
+            known.shut = before;
+            known.apply();
+        }
+        is_done
     }
 }
 
@@ -52,5 +58,18 @@ impl Known {
             }
         }
         is_done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_not_all_listeners_keep_clients_out_none_does() {
+        let entrance = Entrance::default();
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        assert!(!entrance.shut(&[address], true), "there is no listener");
+        assert!(entrance.0.lock().unwrap().shut.is_empty(), "one that comes later lets clients in");
     }
 }

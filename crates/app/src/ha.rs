@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use delphinus_admin::{LeaseRow, MemberRow, VipRow, VipWish};
@@ -182,6 +182,7 @@ impl Ha {
         let Some(lease) = self.lease() else {
             return Err("there is no lease store: set store in [lease]".to_owned());
         };
+        let mut list = None;
         let changes = match wish {
             VipWish::Promise { holder, ttl, keys, members } => {
                 let own =
@@ -190,9 +191,7 @@ impl Ha {
                 return lease.promise(&promise, &own);
             }
             VipWish::Move { vip, to } => {
-                if let Some(change) = lease.let_in(&to)? {
-                    done(|answered| lease.change_list(change, answered)).await?;
-                }
+                list = lease.let_in(&to)?;
                 vec![(format!("{PREFERRED}{vip}"), Some(to))]
             }
             VipWish::Freeze => vec![(FROZEN.to_owned(), Some("1".to_owned()))],
@@ -202,8 +201,13 @@ impl Ha {
                 view.below(PREFERRED).map(|(vip, _)| (format!("{PREFERRED}{vip}"), None)).collect()
             }
         };
+        let waiting = Arc::downgrade(&lease);
+        drop(lease);
+        if let Some(change) = list {
+            done(&waiting, |lease, answered| lease.change_list(change, answered)).await?;
+        }
         for (key, value) in changes {
-            done(|answered| lease.put(&key, value.as_deref(), answered)).await?;
+            done(&waiting, |lease, answered| lease.put(&key, value.as_deref(), answered)).await?;
         }
         Ok(())
     }
@@ -232,11 +236,15 @@ impl Ha {
     }
 }
 
-/// Waits for what has become of a change of the store.
-async fn done(change: impl FnOnce(Answered)) -> Result<(), String> {
+/// Waits for what has become of a change of the store. Whoever waits does not hold the lease: it ends with the last one that holds it, and
+/// until then the lease of another configuration cannot begin.
+async fn done(lease: &Weak<Lease>, change: impl FnOnce(&Lease, Answered)) -> Result<(), String> {
+    let ended = || "the lease of this process has ended".to_owned();
+    let lease = lease.upgrade().ok_or_else(ended)?;
     let (answered, answer) = rt::oneshot::channel();
-    change(Box::new(move |done| drop(answered.send(done))));
-    let done = answer.await.map_err(|_| "the process stops".to_owned())?;
+    change(&lease, Box::new(move |done| drop(answered.send(done))));
+    drop(lease);
+    let done = answer.await.map_err(|_| ended())?;
     done.map_err(|error| error.to_string())
 }
 
@@ -439,6 +447,38 @@ mod tests {
         assert_eq!(serves(Wish::Held { since }), Some(Serving::Primary));
         assert_eq!(serves(Wish::Offline { since }), None, "an operator wants it out of use");
         assert_eq!(serves(Wish::GivenUp { since }), None, "it is lost");
+    }
+
+    /// An operator waits for a store that does not answer, while another one names a store that does.
+    #[test]
+    fn whoever_waits_for_the_store_does_not_keep_the_next_lease_from_beginning() {
+        let folder = std::env::temp_dir().join(format!("delphinus-ha-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let config = |lease: &str| {
+            let text = format!(
+                "listener = [{{ address = '127.0.0.1:0' }}]\nuser = [{{ name = 'u', password = 'p' }}]\n\
+                 [proxy]\ndata_dir = '{}'\n[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n\
+                 [monitor]\nuser = 'm'\npassword = 'p'\n[lease]\n{lease}",
+                folder.display()
+            );
+            config::parse(&text, "a.toml", &config::NoEnvironment).unwrap()
+        };
+        let lost = config("store = 'etcd'\nendpoints = ['http://127.0.0.1:1']\n");
+        let next = config("store = 'local'\n");
+        rt::block_on(async {
+            let ha = Ha::start(&lost, &Arc::default()).unwrap();
+            let mut waits = Box::pin(ha.follow_wish(VipWish::Freeze));
+            std::future::poll_fn(|context| {
+                assert!(waits.as_mut().poll(context).is_pending());
+                std::task::Poll::Ready(())
+            })
+            .await;
+            ha.follow(&next, ha.prepare(&next).unwrap()).await.unwrap();
+            assert!(ha.lease().is_some() && waits.await.is_err());
+            ha.stop().await;
+        })
+        .unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     /// A database under load must take the address neither from its own host nor from all proxies.

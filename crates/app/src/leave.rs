@@ -81,11 +81,15 @@ impl Leave for OfCluster {
             let by = Holding { key: actor(&self.cluster), epoch: permit.epoch };
             let (answered, answer) = rt::oneshot::channel();
             lease.put_as(&self.key(key), text, by, Box::new(move |done| drop(answered.send(done))));
+            // A lease ends with the last one that holds it, and the next one cannot begin before.
+            drop(lease);
             // Whoever may not act any more has nothing to wait for.
             let left = permit.until.map(|until| until.saturating_duration_since(rt::now()));
             let answer = rt::timeout(left.unwrap_or(Duration::MAX), answer).await;
             let answer = answer.ok_or_else(|| "the lease store has not answered in time".to_owned())?;
-            answer.map_err(|_| "the process stops".to_owned())?.map_err(|error| error.to_string())
+            answer
+                .map_err(|_| "the lease of this process has ended".to_owned())?
+                .map_err(|error| error.to_string())
         })
     }
 

@@ -69,6 +69,9 @@ impl Store for Etcd {
 
     fn renew(&mut self, lease: u64) -> Result<Option<Duration>, StoreError> {
         let answer = self.gateway.post("/v3/lease/keepalive", &json!({"ID": lease.to_string()}))?;
+        if !answer["result"].is_object() {
+            return Err(not_etcds(&answer));
+        }
         let ttl = number(&answer["result"]["TTL"]).filter(|ttl| *ttl > 0);
         Ok(ttl.map(Duration::from_secs))
     }
@@ -126,6 +129,10 @@ impl Store for Etcd {
 
     fn list(&mut self) -> Result<Vec<Entry>, StoreError> {
         let answer = self.gateway.post("/v3/kv/range", &range(&self.prefix))?;
+        // An empty list of etcd's has a header all the same.
+        if !answer["header"].is_object() {
+            return Err(not_etcds(&answer));
+        }
         let none = Vec::new();
         let all = answer["kvs"].as_array().unwrap_or(&none).iter();
         Ok(all.filter_map(|one| entry(one, &self.prefix)).collect())
@@ -170,13 +177,21 @@ fn seconds(ttl: Duration) -> u64 {
     ttl.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX)
 }
 
+/// It does not say that a lease is over, or that there are no keys.
+fn not_etcds(answer: &Value) -> StoreError {
+    StoreError::Unreachable(format!("the answer is not etcd's: {}", shortened(answer)))
+}
+
 fn shortened(value: &Value) -> String {
     value.to_string().chars().take(200).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+    use crate::gateway::tests::{access, serve};
 
     #[test]
     fn numbers_are_strings_or_numbers() {
@@ -209,5 +224,26 @@ mod tests {
         let range = range("/d/");
         let end = STANDARD.decode(range["range_end"].as_str().unwrap()).unwrap();
         assert_eq!(end, b"/d0");
+    }
+    /// A load balancer without a member behind it, or another program on the port: addresses stay until the tenure ends.
+    #[test]
+    fn an_answer_that_is_not_etcds_ends_no_lease_and_hides_no_key() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let access = Access { user: None, ..access(&listener) };
+        let mut etcd = Etcd::new(EtcdSettings { access, prefix: "/d/".into() }).unwrap();
+        let page = "<html>It works</html>";
+        let over = r#"{"result":{"header":{"revision":"4"},"ID":"7"}}"#;
+        let empty = r#"{"header":{"revision":"4"}}"#;
+        let answers = [page, "", "{}", over, page, "{}", empty].map(|text| (200_u16, text));
+        let serving = std::thread::spawn(move || serve(&listener, &answers));
+        for _ in 0..3 {
+            assert!(matches!(etcd.renew(7), Err(StoreError::Unreachable(_))));
+        }
+        assert_eq!(etcd.renew(7), Ok(None));
+        for _ in 0..2 {
+            assert!(matches!(etcd.list(), Err(StoreError::Unreachable(_))));
+        }
+        assert_eq!(etcd.list(), Ok(Vec::new()));
+        serving.join().unwrap();
     }
 }

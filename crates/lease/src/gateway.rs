@@ -186,7 +186,14 @@ impl Gateway {
         let status = answer.status().as_u16();
         let text =
             answer.body_mut().with_config().limit(LONGEST_ANSWER).read_to_string().map_err(unreachable)?;
-        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        let value: Value = match serde_json::from_str(&text) {
+            Ok(value) => value,
+            // A page of another program on the port, or nothing: that says nothing of leases and keys.
+            Err(_) if status == 200 => {
+                return Err(Failed::Unreachable(format!("{endpoint}: the answer is not etcd's (no JSON)")));
+            }
+            Err(_) => Value::Null,
+        };
         if status == 200 && value.get("error").is_none() {
             return Ok(value);
         }

@@ -420,9 +420,11 @@ impl Keeper {
         if let Some((asked, entries)) = listed {
             view.entries = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
             is_news = view.entries != before.entries;
+            let member = self.peers.as_ref().map(|peers| peers.settings.member.as_str());
+            claims::settle(&mut state, &view, member);
             failsafe::note(&mut state.promises, &view);
             state.told_stay = None;
-            view.let_go_of_others(self.peers.as_ref().map(|peers| peers.settings.member.as_str()));
+            view.let_go_of_others(member);
             view.listed = Some(asked);
             view.trouble = None;
             if before.trouble.is_some() {
@@ -460,7 +462,7 @@ impl Keeper {
     fn end(&mut self) {
         let changes = std::mem::take(&mut self.shared.state().changes);
         for Change { answered, .. } in changes {
-            answered(Err(StoreError::Unreachable("this process stops".into())));
+            answered(Err(StoreError::Unreachable("the lease of this process has ended".into())));
         }
         if self.lease != 0
             && let Err(error) = self.leave_list().and_then(|()| self.store.end(self.lease))

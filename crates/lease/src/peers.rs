@@ -1,6 +1,7 @@
 //! Asks the other members to take nothing over, over their HTTP doors: what a holder does that has lost the store. See docs/ha.md.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -82,12 +83,15 @@ impl Peers {
         let statement: Arc<str> = statement(promise).into();
         let asked = addresses.iter().map(|(name, address)| {
             let (peers, address, statement) = (self.clone(), address.clone(), statement.clone());
-            (name.clone(), thread::spawn(move || peers.ask_one(&address, &statement)))
+            let asking = move || peers.ask_one(&address, &statement);
+            // Without room for a thread there is no promise; the thread of the lease goes on.
+            (name.clone(), thread::Builder::new().name("lease-peer".into()).spawn(asking))
         });
         // All are asked before the first answer is waited for.
         let asked: Vec<_> = asked.collect();
         let answers = asked.into_iter().map(|(name, thread)| {
-            (name, thread.join().unwrap_or_else(|_| Err("it could not be asked".to_owned())))
+            let answer = thread.and_then(|thread| thread.join().map_err(|_| io::ErrorKind::Other.into()));
+            (name, answer.unwrap_or_else(|error| Err(format!("it could not be asked: {error}"))))
         });
         answers.collect()
     }

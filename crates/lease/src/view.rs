@@ -56,6 +56,11 @@ impl View {
         self.kept.1.is_some_and(|until| until > now) && self.kept.0.contains(key)
     }
 
+    /// All keys of which `is_kept` is true.
+    pub(crate) fn kept(&self, now: BootTime) -> impl Iterator<Item = &String> {
+        self.kept.0.iter().filter(move |key| self.is_kept(key, now))
+    }
+
     /// When what this process has ends: by the store, or by the others' promises.
     pub fn until(&self) -> Option<BootTime> {
         self.ends.max(self.kept.1)

@@ -55,8 +55,7 @@ where
             // Lengths are rounded up to four bytes between messages.
             let length = (part.header.length as usize).next_multiple_of(4).clamp(16, rest.len().max(16));
             match part.payload {
-                NetlinkPayload::Done(_) if is_torn => return Err(io::ErrorKind::Interrupted.into()),
-                NetlinkPayload::Done(_) => return Ok(()),
+                NetlinkPayload::Done(done) => return ended(done.code, is_torn),
                 NetlinkPayload::Error(error) => {
                     return if error.code.is_none() { Ok(()) } else { Err(error.to_io()) };
                 }
@@ -65,5 +64,28 @@ where
             }
             rest = rest.get(length..).unwrap_or_default();
         }
+    }
+}
+
+/// What the end of a list says. The kernel tells there, and not by an error, that it could not make the list: `sock_diag` without the module
+/// `tcp_diag` does so.
+fn ended(code: i32, is_torn: bool) -> io::Result<()> {
+    match code {
+        ..0 => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+        _ if is_torn => Err(io::ErrorKind::Interrupted.into()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_could_not_be_made_is_not_empty() {
+        let kind = |code, is_torn| ended(code, is_torn).map_err(|error| error.kind());
+        assert_eq!(kind(0, false), Ok(()));
+        assert_eq!(kind(0, true), Err(io::ErrorKind::Interrupted));
+        assert_eq!(kind(-rustix::io::Errno::NOENT.raw_os_error(), false), Err(io::ErrorKind::NotFound));
     }
 }

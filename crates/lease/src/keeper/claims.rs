@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Keeper, failsafe};
+use super::{Keeper, State, failsafe};
 use crate::clock::boot_now;
 use crate::store::{Claimed, StoreError};
 use crate::view::View;
@@ -87,5 +87,53 @@ impl Keeper {
             self.shared.state().taken.remove(key);
         }
         Ok(())
+    }
+}
+
+/// What a list says of claims whose answer was lost. A key that is another's was not taken: nothing keeps this member from a promise about it.
+/// The claim may still be on its way, and arrive after that: a key of which another was promised meanwhile is given back.
+pub(super) fn settle(state: &mut State, view: &View, member: Option<&str>) {
+    let now = boot_now();
+    for (key, entry) in view.entries.iter().filter(|(_, entry)| entry.lease != 0) {
+        if entry.lease != view.lease {
+            state.taken.remove(key);
+        } else if member.is_some_and(|member| state.promises.is_promised(key, member, now)) {
+            state.given_back.insert(key.clone(), entry.epoch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use delphinus_topology::{Plea, Promises, Roll};
+
+    use super::*;
+    use crate::store::Entry;
+
+    #[test]
+    fn a_claim_without_an_answer_counts_until_another_has_the_key() {
+        let (key, ttl) = ("vips/w", Duration::from_secs(60));
+        let promises = Promises::begin(boot_now(), ttl, None);
+        let mut state = State { promises, ..State::default() };
+        state.taken.insert(key.to_owned());
+        let mut view = View::default();
+        view.lease = 7;
+        settle(&mut state, &view, Some("a"));
+        assert!(state.taken.contains(key), "it may have been made");
+        let mut entry = Entry { key: key.to_owned(), value: "b".to_owned(), lease: 8, epoch: 3, revision: 3 };
+        view.entries.insert(key.to_owned(), entry.clone());
+        settle(&mut state, &view, Some("a"));
+        assert!(!state.taken.contains(key));
+        // It arrives when the other one stays by this member's promise.
+        let (keys, members) = ([key.to_owned()], ["a", "b"].map(str::to_owned));
+        let plea = Plea { holder: "b", keys: &keys, members: &members, ttl };
+        let roll = Roll { list: members.clone().into(), ..Roll::default() };
+        state.promises.promise(plea, Some(&roll), boot_now()).unwrap();
+        (entry.lease, entry.epoch) = (7, 5);
+        view.entries.insert(key.to_owned(), entry);
+        settle(&mut state, &view, Some("a"));
+        assert_eq!(state.given_back.get(key), Some(&5));
     }
 }

@@ -321,11 +321,17 @@ impl Keeper {
 
     /// Takes again what this process keeps by promises and the store has forgotten, before anybody sees that it is free.
     pub(super) fn take_again(&mut self, entries: Vec<Entry>) -> Result<Vec<Entry>, StoreError> {
-        let (view, wants) = {
+        let (view, mut wants) = {
             let state = self.shared.state();
             (state.view.clone(), state.wants.clone())
         };
         let now = boot_now();
+        if let Some(member) = self.member() {
+            // What the process before this one has taken is held without a wish.
+            for key in view.kept(now) {
+                wants.entry(key.clone()).or_insert_with(|| member.to_owned());
+            }
+        }
         if self.lease == 0 || !wants.keys().any(|key| view.is_kept(key, now)) {
             return Ok(entries);
         }

@@ -336,6 +336,20 @@ fn the_store_is_asked_again_before_the_tenure_is_almost_over() {
     assert_eq!(asked.load(SeqCst), 2, "rounds of questions to the member that is dead");
 }
 
+/// It has started again in time: the process before it has taken the key, and it has not said that it wants it.
+#[test]
+fn what_is_kept_by_promises_is_taken_again_before_others_see_that_it_is_free() {
+    let lease = start(&Shaky::default(), Some(member("a")));
+    until(&lease, holds("reach/a"));
+    let mut state = lease.shared.state();
+    let mut view = (*state.view).clone();
+    view.stay(vec!["vips/w".into()], boot_now() + LIMIT);
+    state.view = view.into();
+    drop(state);
+    let view = until(&lease, holds("vips/w"));
+    assert_eq!(view.entries["vips/w"].value, "a");
+}
+
 #[test]
 fn a_store_that_refuses_one_key_is_not_lost() {
     let store = Shaky::default();

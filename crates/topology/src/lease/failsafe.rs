@@ -117,9 +117,13 @@ impl Promises {
     /// True if `member` may take a key that is free.
     pub fn may_take(&self, key: &str, member: &str, roll: &Roll, now: BootTime) -> bool {
         let Some(from) = self.from else { return roll.lets_take(member) };
+        roll.is_there && roll.lets_take(member) && now >= from && !self.is_promised(key, member, now)
+    }
+
+    /// True if another than `member` had the key last, and was promised that nothing of it is taken.
+    pub fn is_promised(&self, key: &str, member: &str, now: BootTime) -> bool {
         let holder = self.last.get(key).filter(|holder| *holder != member);
-        let is_promised = holder.is_some_and(|holder| self.holds(holder, now));
-        roll.is_there && roll.lets_take(member) && now >= from && !is_promised
+        holder.is_some_and(|holder| self.holds(holder, now))
     }
 
     fn holds(&self, holder: &str, now: BootTime) -> bool {

@@ -53,7 +53,7 @@ impl<'a> Group<'a> {
         let mut open = Vec::new();
         let choices: [fn(&Self, &'a Vip) -> Option<&'a Peer>; 4] =
             [Self::of_operator, Self::of_holder, Self::of_idlest, Self::of_slow_holder];
-        let mut left = std::mem::take(&mut self.vips);
+        let mut left = self.vips.clone();
         for choose in choices {
             for vip in left.drain(..) {
                 match choose(&self, vip) {
@@ -63,7 +63,8 @@ impl<'a> Group<'a> {
             }
             std::mem::swap(&mut left, &mut open);
         }
-        self.vips = self.facts.vips.iter().filter(|vip| wanted.contains_key(&vip.name)).collect();
+        // Those of other roles are spread by themselves: what a member has of these counts nothing for them.
+        self.vips.retain(|vip| wanted.contains_key(&vip.name));
         self.level(wanted);
     }
 

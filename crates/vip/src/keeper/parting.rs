@@ -7,7 +7,7 @@
 //! peace: only at the end of the time all are asked once more.
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use delphinus_topology::VipRole;
@@ -39,7 +39,8 @@ pub(super) struct Parting {
     last_call: Option<Instant>,
     /// How often that was in vain.
     in_vain: u32,
-    is_shut: bool,
+    /// The addresses that no new client is let in by: settings may change meanwhile.
+    shut: Vec<IpAddr>,
 }
 
 /// What is left of the sessions that are waited for.
@@ -54,7 +55,7 @@ enum Left {
 impl Parting {
     /// Its sessions get so much time.
     pub(super) fn begin(time: Duration) -> Self {
-        Self { begun: Instant::now(), time, waits_for: None, last_call: None, in_vain: 0, is_shut: false }
+        Self { begun: Instant::now(), time, waits_for: None, last_call: None, in_vain: 0, shut: Vec::new() }
     }
 
     /// The time is over.
@@ -97,33 +98,37 @@ impl Parting {
             }
             before_last();
             self.last_call = Some(Instant::now());
-            self.is_shut = spec.vip.role == VipRole::Proxy && of.shut(&spec.addresses, true);
+            if spec.vip.role == VipRole::Proxy && of.shut(&spec.addresses, true) {
+                self.shut.clone_from(&spec.addresses);
+            }
             let waits_for = self.waits_for.insert(peers(spec));
             return ask_to_end(spec, (of, true), waits_for) != Left::Nothing;
         };
-        if self.is_shut {
+        let is_shut = !self.shut.is_empty();
+        if is_shut {
             // Whoever was on the way in meanwhile.
             self.waits_for = Some(peers(spec));
         }
         let waits_for = self.waits_for.get_or_insert_default();
-        let left = ask_to_end(spec, (of, self.is_shut), waits_for);
-        if called.elapsed() < lasts(if self.is_shut { SHUT } else { OPEN }, self.in_vain) {
+        let left = ask_to_end(spec, (of, is_shut), waits_for);
+        if called.elapsed() < lasts(if is_shut { SHUT } else { OPEN }, self.in_vain) {
             return left != Left::Nothing;
         }
         if left != Left::Sessions {
             return false;
         }
         // Long transactions: others are let in meanwhile.
-        self.open(spec, of);
+        self.open(of);
         self.last_call = None;
         self.in_vain += 1;
         true
     }
 
     /// Clients are let in again.
-    pub(super) fn open(&mut self, spec: &Spec, of: &dyn Sessions) {
-        if std::mem::take(&mut self.is_shut) {
-            of.shut(&spec.addresses, false);
+    pub(super) fn open(&mut self, of: &dyn Sessions) {
+        let shut = std::mem::take(&mut self.shut);
+        if !shut.is_empty() {
+            of.shut(&shut, false);
         }
     }
 }
@@ -148,7 +153,7 @@ fn calls_all(
 }
 
 fn peers(spec: &Spec) -> HashSet<SocketAddr> {
-    let on = |address: &std::net::IpAddr| sessions::on(*address).unwrap_or_default();
+    let on = |address: &IpAddr| sessions::on(*address).unwrap_or_default();
     spec.addresses.iter().flat_map(on).map(|one| one.peer()).collect()
 }
 
@@ -174,7 +179,47 @@ fn ask_to_end(spec: &Spec, (of, begins): (&dyn Sessions, bool), waits_for: &Hash
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use delphinus_topology::Vip;
+
     use super::*;
+    use crate::keeper::KillOnMove;
+
+    /// What was shut and opened, in order.
+    #[derive(Default)]
+    struct Door(RefCell<Vec<(Vec<IpAddr>, bool)>>);
+
+    impl Sessions for Door {
+        fn leave(&self, _: IpAddr, _: &[SocketAddr], _: bool) -> Vec<SocketAddr> {
+            Vec::new()
+        }
+
+        fn shut(&self, addresses: &[IpAddr], is_shut: bool) -> bool {
+            self.0.borrow_mut().push((addresses.to_vec(), is_shut));
+            true
+        }
+    }
+
+    /// A reload takes an address out of the settings at that moment.
+    #[test]
+    fn what_was_shut_is_opened_whatever_the_settings_say_by_then() {
+        let addresses = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse::<IpAddr>().unwrap()).to_vec();
+        let mut spec = Spec {
+            vip: Vip { name: "apps".into(), role: VipRole::Proxy },
+            addresses: addresses.clone(),
+            interface: None,
+            kill_on_move: KillOnMove::Transactions,
+            drain: Duration::from_secs(20),
+        };
+        let (door, mut parting) = (Door::default(), Parting::begin(spec.drain));
+        parting.has_sessions(&spec, &door, || {});
+        spec.addresses.pop();
+        parting.has_sessions(&spec, &door, || {});
+        parting.open(&door);
+        parting.open(&door);
+        assert_eq!(door.0.into_inner(), [(addresses.clone(), true), (addresses, false)]);
+    }
 
     /// One client's long transaction must not cost others their connections again and again.
     #[test]

@@ -280,7 +280,7 @@ impl Place {
             return false;
         }
         pass_on(&self.spec, &mut self.onward);
-        if self.drop_at_once(of) || self.ends.is_none_or(|ends| boot_now() > ends + Terms::LEAST_MARGIN) {
+        if self.drop_at_once(of) || self.has_ended() {
             return true;
         }
         // It may still be there: until the kernel has removed it, its key is not given to another host.
@@ -306,7 +306,7 @@ impl Place {
     /// It does not leave, or has left.
     fn stays(&mut self, of: &dyn Sessions) {
         if let Some(mut parting) = self.parting.take() {
-            parting.open(&self.spec, of);
+            parting.open(of);
         }
         self.onward.drain(..).for_each(Onward::forget);
     }
@@ -343,15 +343,28 @@ impl Place {
             }
             Err(error) => {
                 // The kernel removes it by itself when its time is over.
-                tracing::error!(vip = &**self.name(), %error, "cannot remove a virtual IP");
-                self.error = Some(error.to_string());
+                let error = error.to_string();
+                if self.error.as_ref() != Some(&error) {
+                    tracing::error!(vip = &**self.name(), %error, "cannot remove a virtual IP");
+                }
+                self.error = Some(error);
             }
         }
         if let Some(mut parting) = self.parting.take() {
-            parting.open(&self.spec, of);
+            parting.open(of);
         }
-        self.set(if self.fails.is_some() { Condition::Failed } else { Condition::Elsewhere });
+        self.set(match self.fails {
+            // Another host may have it by now: it is tried again.
+            _ if !is_gone && !self.has_ended() => Condition::Leaving,
+            Some(_) => Condition::Failed,
+            None => Condition::Elsewhere,
+        });
         is_gone
+    }
+
+    /// The kernel has removed it by itself, if nothing else has.
+    fn has_ended(&self) -> bool {
+        self.ends.is_none_or(|ends| boot_now() > ends + Terms::LEAST_MARGIN)
     }
 }
 
@@ -404,6 +417,8 @@ fn for_each(addresses: &[IpAddr], act: impl FnMut(IpAddr) -> io::Result<()>) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use delphinus_topology::{Vip, VipRole};
 
     use super::*;
@@ -434,6 +449,29 @@ mod tests {
         let place = Place::new(spec(&["10.0.0.1"]), &[lo]);
         assert!(place.is_here(), "as the address may be");
         assert_eq!(place.joins, place.spec.addresses, "not where it belongs, as far as is known");
+    }
+
+    struct Nobody;
+
+    impl Sessions for Nobody {
+        fn leave(&self, _: IpAddr, _: &[SocketAddr], _: bool) -> Vec<SocketAddr> {
+            Vec::new()
+        }
+
+        fn shut(&self, _: &[IpAddr], _: bool) -> bool {
+            false
+        }
+    }
+
+    /// Its key is another's already.
+    #[test]
+    fn what_cannot_be_removed_is_tried_again_until_the_kernel_has_removed_it() {
+        // An address of the host itself is not removed.
+        let mut place = Place::new(spec(&["127.0.0.1"]), &[]);
+        place.ends = Some(boot_now() + Duration::from_secs(60));
+        assert!(!place.drop_at_once(&Nobody) && place.is_here());
+        place.ends = Some(BootTime::default());
+        assert!(!place.drop_at_once(&Nobody) && !place.is_here());
     }
 
     /// It hangs (SIGSTOP) between its look at the clock and its word to the kernel.

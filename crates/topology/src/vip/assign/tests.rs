@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// Members in one line: `a:primary b:replica-r1 c:replica?` where `?` is one that has just come, and `-r1` says what it cannot have.
+/// Members in one line: `a:primary b:proxy+replica-r1 c:replica?` where `?` is one that has just come, and `-r1` says what it cannot have.
 fn peers(line: &str) -> Vec<Peer> {
     let one = |word: &str| {
         let (name, fitness) = word.split_once(':').unwrap();
         let is_steady = !fitness.ends_with('?');
-        let words = fitness.trim_end_matches('?').replace('-', " cannot:");
+        let words = fitness.trim_end_matches('?').replace('+', " ").replace('-', " cannot:");
         Peer::told(name.into(), &words, is_steady)
     };
     line.split_whitespace().map(one).collect()
@@ -104,6 +104,19 @@ fn holders_keep_what_they_have_and_only_two_too_many_move() {
     let new = Case { peers: "a:proxy? b:proxy", held: "p1@b p2@b p3@b", ..proxies };
     assert_eq!(new.wanted(), "p1@b p2@b p3@b");
     assert_eq!(Case { peers: "a:proxy? b:proxy", ..proxies }.wanted(), "p1@a p2@b p3@a");
+}
+
+/// A proxy on a server's host is fit for both.
+#[test]
+fn what_a_member_has_of_one_role_moves_nothing_of_another() {
+    let both = Case {
+        vips: "r1 r2 p1",
+        floating: Floating::ToAnotherReplica,
+        peers: "a:proxy+replica b:proxy+replica",
+        held: "r1@a r2@a p1@a",
+        ..Case::default()
+    };
+    assert_eq!(both.wanted(), "p1@a r1@a r2@b");
 }
 
 #[test]
