@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use delphinus_monitor::{Inquiry, Tuning};
 use delphinus_net::Place;
+use delphinus_relay::changes::Changes;
 use delphinus_relay::log::{Log, Position};
 use delphinus_wire::binlog::AnyGtid;
 use delphinus_wire::gtid::{GtidSet, GtidState};
@@ -133,10 +134,28 @@ impl Shown {
             Some(spot) => spot.in_log(log).is_some_and(|seen| end <= seen),
         }
     }
+
+    /// True if others see all groups of the relay's log up to this border of groups. MariaDB alone has some in its log that it does not
+    /// show yet: as long as it waits for an acknowledgement, for instance.
+    pub(super) fn shows_all(&self, up_to: Position, log: &Arc<Log>) -> bool {
+        let Some(spot) = &self.seen else { return true };
+        let Some(seen) = spot.in_log(log) else { return false };
+        if up_to <= seen {
+            return true;
+        }
+        // In between there may be no group: only what files begin and end with.
+        let next = Changes::from(log, seen).and_then(|mut changes| changes.next(|_| {}));
+        next.is_ok_and(|group| group.is_none_or(|group| up_to < group.end))
+    }
 }
 
 #[cfg(test)]
 impl Shown {
+    /// The same of one that shows what its log has up to here.
+    pub(super) fn seen_up_to(self, (identity, file): (&str, &str), offset: u64) -> Self {
+        Self { seen: Some(Spot { identity: identity.to_owned(), file: file.to_owned(), offset }), ..self }
+    }
+
     /// As a primary tells it that has these transactions; `state`: MariaDB's by server.
     pub(super) fn told(executed: &str, state: &str) -> Self {
         let executed = GtidSet::parse(executed).expect("invariant: tests name sets as servers do");

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use delphinus_cache::{About, Limits, Origin, Primary, Regime, Spot};
+use delphinus_relay::changes::Changes;
 use delphinus_relay::log::{Position, Recovered, recover};
 use delphinus_sql::{Reach, ReachBuilder, TableKey, TableKind};
 use delphinus_topology::{Member, Role, Snapshot};
@@ -269,4 +270,28 @@ fn tables_are_read_again_when_an_era_begins() {
     assert!(scene.code().current().is_some());
     follower.hear(rt::now(), shown("1"));
     assert!(follower.is_on && scene.code().current().is_none());
+}
+
+/// MariaDB has a group in its log before others see it. Of one that was there when the reading began no write is noted.
+#[test]
+fn no_era_begins_while_something_in_the_log_is_not_seen_on_the_primary() {
+    let scene = Scene::new("stall", &[&["t"], &["t"]]);
+    let log = &scene.recovered.log;
+    let end = log.end().unwrap();
+    let sees = |offset| shown("1-2").seen_up_to((UUID, "binlog.000001"), offset);
+    let mut follower = scene.follower();
+    follower.reading = None;
+    follower.read();
+    let mut changes = Changes::from(log, Position { offset: MAGIC.len() as u64, ..end }).unwrap();
+    let first = changes.next(|_| {}).unwrap().unwrap();
+    for offset in [MAGIC.len() as u64, first.end.offset] {
+        follower.hear(rt::now(), sees(offset));
+        assert!(!follower.is_on, "{offset}");
+    }
+    follower.hear(rt::now(), sees(end.offset));
+    assert!(follower.is_on);
+    // What a file begins with is no group: its place need not be shown.
+    let head = log.file(end.ordinal).unwrap().head_len;
+    assert!(sees(MAGIC.len() as u64).shows_all(Position { offset: head, ..end }, log));
+    assert!(!sees(head).shows_all(first.end, log) && sees(first.end.offset).shows_all(first.end, log));
 }
