@@ -14,6 +14,9 @@ use super::filter::Filter;
 use super::start;
 use crate::log::{Flavor, Log, LogFile};
 
+/// So many events in a row that are whole, and that leave their places out, are events.
+const MOST_UNPLACED: usize = 1_000;
+
 /// Where a replica begins.
 pub(super) struct Place {
     pub(super) file: Arc<LogFile>,
@@ -139,9 +142,21 @@ fn is_border(log: &Log, file: &Arc<LogFile>, position: u64) -> Result<bool, Fata
     // Something in the middle of an event looks like one only by chance: its head says where it ends.
     let mut head = [0; delphinus_wire::binlog::HEADER_LEN];
     let reader = file.open().map_err(|error| unreadable(file, &error))?;
-    let read = reader.read_at(&mut head, position).map_err(|error| unreadable(file, &error))?;
-    let header = Header::parse(&head[..read]).ok();
-    Ok(header.is_some_and(|header| (position + u64::from(header.size)) as u32 == header.log_pos))
+    let mut at = position;
+    for _ in 0..MOST_UNPLACED {
+        let read = reader.read_at(&mut head, at).map_err(|error| unreadable(file, &error))?;
+        let Ok(header) = Header::parse(&head[..read]) else { return Ok(false) };
+        let end = at + u64::from(header.size);
+        if header.log_pos != 0 || !file.format.is_mariadb() {
+            return Ok(header.ends_at(end, false));
+        }
+        // Inside of a group MariaDB leaves the place out. The group's last event has it.
+        if end >= limit {
+            return Ok(false);
+        }
+        at = end;
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use delphinus_wire::binlog::{Checksum, MariaDbGtid};
+use delphinus_wire::binlog::{Checksum, Kind, MariaDbGtid};
 
 use super::*;
 use crate::intake::tests::Place as Root;
@@ -149,6 +149,30 @@ fn a_replica_of_the_other_family_is_refused_at_a_place_too() {
     assert_eq!(found(&log, &at(Some(Flavor::MariaDb))), Err(Fatal::OtherFamily));
     for family in [None, Some(Flavor::MySql)] {
         assert_eq!(found(&log, &at(family)).map(|(ordinal, _)| ordinal), Ok(0), "{family:?}");
+    }
+}
+
+/// `binlog_legacy_event_pos = OFF` of MariaDB: the next event that has its place tells. A replica without GTIDs whose connection broke goes
+/// on inside of a group.
+#[test]
+fn an_event_that_leaves_its_place_out_begins_at_one() {
+    let mut stream = Stream::new("m.000001", gtid(1, 4));
+    stream.begin_group(gtid(1, 5), 0);
+    let inside = u64::from(stream.at);
+    stream.unplaced(Kind::TABLE_MAP, &[1; 30]);
+    let rows = u64::from(stream.at);
+    stream.unplaced(Kind::WRITE_ROWS, &[2; 40]);
+    stream.event(Kind::XID, 1, &[0; 8]);
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    writer.start(Start::New(Origin::new(Flavor::MariaDb, "server-1")), Checksum::Off).unwrap();
+    run(&mut writer, &stream.sent).unwrap();
+    for (position, is_one) in [(inside, true), (rows, true), (inside + 1, false), (rows + 20, false)] {
+        let asked = Asked::plain(From::Place("m.000001".to_owned(), position));
+        let expected =
+            if is_one { Ok((0, position)) } else { Err(Fatal::BadPosition("m.000001".to_owned(), position)) };
+        assert_eq!(found(&log, &asked), expected);
     }
 }
 
