@@ -440,7 +440,7 @@ impl Follower {
                 return true;
             }
             // No write is noted that was there when the reading began: one that comes to be seen later would end no answer.
-            if !shown.shows_all(reading.began(), &self.parts.log) {
+            if !shown.shows_all(reading.began(), (reading.has(), &self.parts.log)) {
                 self.tell("the primary does not show yet all that is in its log".to_owned());
                 return true;
             }

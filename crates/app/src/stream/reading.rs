@@ -136,7 +136,8 @@ impl Reading {
 
     /// The primary has shown this: what is in it runs no longer.
     pub(super) fn are_seen(&mut self, tables: &Tables, code: &TableMap, log: &Log, shown: &Shown) {
-        while self.unseen.front().is_some_and(|first| shown.shows(&first.gtid, first.end, log)) {
+        let is_seen = |first: &Unseen| shown.shows(&first.gtid, first.end, (&self.has, log));
+        while self.unseen.front().is_some_and(is_seen) {
             if let Some(group) = self.unseen.pop_front() {
                 group.ends(tables, code);
             }

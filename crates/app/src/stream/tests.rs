@@ -292,6 +292,24 @@ fn no_era_begins_while_something_in_the_log_is_not_seen_on_the_primary() {
     assert!(follower.is_on);
     // What a file begins with is no group: its place need not be shown.
     let head = log.file(end.ordinal).unwrap().head_len;
-    assert!(sees(MAGIC.len() as u64).shows_all(Position { offset: head, ..end }, log));
-    assert!(!sees(head).shows_all(first.end, log) && sees(first.end.offset).shows_all(first.end, log));
+    let has = &shown("1-2").executed;
+    assert!(sees(MAGIC.len() as u64).shows_all(Position { offset: head, ..end }, (has, log)));
+    let shows_first = |offset| sees(offset).shows_all(first.end, (has, log));
+    assert!(!shows_first(head) && shows_first(first.end.offset));
+}
+
+/// The primary has gone on with a new file, and names the place in it where the old one had ended.
+#[test]
+fn what_is_in_a_new_file_is_not_seen_by_the_end_of_the_old_one() {
+    let scene = Scene::new("rotated", &[&["t"], &["t"]]);
+    let (mut reading, log) = (scene.reading(), &scene.recovered.log);
+    assert_eq!(scene.reads(&mut reading), 2);
+    let end = log.end().unwrap().offset;
+    let mut unseen = |groups: &str, offset| {
+        let shown = shown(groups).seen_up_to((UUID, "binlog.000001"), offset);
+        reading.are_seen(scene.tables(), scene.code(), log, &shown);
+        reading.unseen()
+    };
+    assert_eq!(unseen("1-2", end + 1000), 2);
+    assert_eq!(unseen("1-3", end + 1000), 0, "the relay has not all of it yet");
 }
