@@ -10,8 +10,9 @@
 //! 3. What the primary shows has ended. If the log has told all that the primary had, all of that is noted: `Feed::knows`.
 //!
 //! A gap (a purged or damaged file), another primary, or a lag of more than `max_lag` ends the era. The next one begins when the log has
-//! told all that the primary had after that. Where the primary lacks what it had before, its numbers come again with something else in
-//! them: none begins until another server has the role, or this process begins anew.
+//! told all that the primary had after that, and the primary shows all that was in the log before the reading of it began. Where the
+//! primary lacks what it had before, its numbers come again with something else in them: none begins until another server has the role, or
+//! this process begins anew.
 
 mod fault;
 mod question;
@@ -436,6 +437,11 @@ impl Follower {
             let (since, before) = &self.since;
             // What the log has told of may not be seen on a new primary yet.
             if asked < *since || !shown.executed.contains(before) {
+                return true;
+            }
+            // No write is noted that was there when the reading began: one that comes to be seen later would end no answer.
+            if !shown.shows_all(reading.began(), (reading.has(), &self.parts.log)) {
+                self.tell("the primary does not show yet all that is in its log".to_owned());
                 return true;
             }
             // What has changed the tables in a gap was not told.

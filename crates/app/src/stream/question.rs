@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use delphinus_monitor::{Inquiry, Tuning};
 use delphinus_net::Place;
+use delphinus_relay::changes::Changes;
 use delphinus_relay::log::{Log, Position};
-use delphinus_wire::binlog::AnyGtid;
+use delphinus_wire::binlog::{AnyGtid, MAGIC};
 use delphinus_wire::gtid::{GtidSet, GtidState};
 
 /// A connection to the primary.
@@ -126,17 +127,44 @@ impl Shown {
             && earlier.state.without(&self.state).is_empty()
     }
 
-    /// True if others see this group, which ends there in the relay's log.
-    pub(super) fn shows(&self, gtid: &AnyGtid, end: Position, log: &Log) -> bool {
+    /// True if others see this group, which ends there in the relay's log. Of that, `has` is noted.
+    pub(super) fn shows(&self, gtid: &AnyGtid, end: Position, (has, log): (&GtidSet, &Log)) -> bool {
         match &self.seen {
             None => self.executed.has(gtid),
-            Some(spot) => spot.in_log(log).is_some_and(|seen| end <= seen),
+            Some(spot) => self.place_of(spot, (has, log)).is_some_and(|seen| end <= seen),
         }
+    }
+
+    /// The same place in the relay's log. When MariaDB has gone on with a new file because the old one was full, it names the new file and
+    /// the old one's end until the next commit. So a place that is beyond all that the server had is the begin of its file.
+    fn place_of(&self, spot: &Spot, (has, log): (&GtidSet, &Log)) -> Option<Position> {
+        let place = spot.in_log(log)?;
+        let is_beyond = log.file(place.ordinal).is_some_and(|file| place.offset > log.limit(&file).offset());
+        let begin = Position { offset: MAGIC.len() as u64, ..place };
+        Some(if is_beyond && self.is_part_of(has) { begin } else { place })
+    }
+
+    /// True if others see all groups of the relay's log up to this border of groups. MariaDB alone has some in its log that it does not
+    /// show yet: as long as it waits for an acknowledgement, for instance.
+    pub(super) fn shows_all(&self, up_to: Position, (has, log): (&GtidSet, &Arc<Log>)) -> bool {
+        let Some(spot) = &self.seen else { return true };
+        let Some(seen) = self.place_of(spot, (has, log)) else { return false };
+        if up_to <= seen {
+            return true;
+        }
+        // In between there may be no group: only what files begin and end with.
+        let next = Changes::from(log, seen).and_then(|mut changes| changes.next(|_| {}));
+        next.is_ok_and(|group| group.is_none_or(|group| up_to < group.end))
     }
 }
 
 #[cfg(test)]
 impl Shown {
+    /// The same of one that shows what its log has up to here.
+    pub(super) fn seen_up_to(self, (identity, file): (&str, &str), offset: u64) -> Self {
+        Self { seen: Some(Spot { identity: identity.to_owned(), file: file.to_owned(), offset }), ..self }
+    }
+
     /// As a primary tells it that has these transactions; `state`: MariaDB's by server.
     pub(super) fn told(executed: &str, state: &str) -> Self {
         let executed = GtidSet::parse(executed).expect("invariant: tests name sets as servers do");

@@ -29,6 +29,8 @@ const TURN: Duration = Duration::from_millis(50);
 /// A subscription, and what was noted of it.
 pub(super) struct Reading {
     changes: Changes,
+    /// Where it began: groups before that are not noted.
+    began: Position,
     /// All groups that are noted, or were there when it began.
     has: GtidSet,
     unseen: VecDeque<Unseen>,
@@ -68,12 +70,17 @@ impl Reading {
         memory: &Account,
     ) -> Result<Self, ChangesError> {
         let changes = Changes::from(log, place)?.within(memory);
-        Ok(Self { changes, has, unseen: VecDeque::new(), fault: Fault::planted() })
+        Ok(Self { changes, began: place, has, unseen: VecDeque::new(), fault: Fault::planted() })
     }
 
     /// All groups that are noted, or were there when it began.
     pub(super) fn has(&self) -> &GtidSet {
         &self.has
+    }
+
+    /// Where it began.
+    pub(super) fn began(&self) -> Position {
+        self.began
     }
 
     /// How many groups the primary has not shown yet.
@@ -129,7 +136,8 @@ impl Reading {
 
     /// The primary has shown this: what is in it runs no longer.
     pub(super) fn are_seen(&mut self, tables: &Tables, code: &TableMap, log: &Log, shown: &Shown) {
-        while self.unseen.front().is_some_and(|first| shown.shows(&first.gtid, first.end, log)) {
+        let is_seen = |first: &Unseen| shown.shows(&first.gtid, first.end, (&self.has, log));
+        while self.unseen.front().is_some_and(is_seen) {
             if let Some(group) = self.unseen.pop_front() {
                 group.ends(tables, code);
             }

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use delphinus_cache::{About, Limits, Origin, Primary, Regime, Spot};
+use delphinus_relay::changes::Changes;
 use delphinus_relay::log::{Position, Recovered, recover};
 use delphinus_sql::{Reach, ReachBuilder, TableKey, TableKind};
 use delphinus_topology::{Member, Role, Snapshot};
@@ -269,4 +270,46 @@ fn tables_are_read_again_when_an_era_begins() {
     assert!(scene.code().current().is_some());
     follower.hear(rt::now(), shown("1"));
     assert!(follower.is_on && scene.code().current().is_none());
+}
+
+/// MariaDB has a group in its log before others see it. Of one that was there when the reading began no write is noted.
+#[test]
+fn no_era_begins_while_something_in_the_log_is_not_seen_on_the_primary() {
+    let scene = Scene::new("stall", &[&["t"], &["t"]]);
+    let log = &scene.recovered.log;
+    let end = log.end().unwrap();
+    let sees = |offset| shown("1-2").seen_up_to((UUID, "binlog.000001"), offset);
+    let mut follower = scene.follower();
+    follower.reading = None;
+    follower.read();
+    let mut changes = Changes::from(log, Position { offset: MAGIC.len() as u64, ..end }).unwrap();
+    let first = changes.next(|_| {}).unwrap().unwrap();
+    for offset in [MAGIC.len() as u64, first.end.offset] {
+        follower.hear(rt::now(), sees(offset));
+        assert!(!follower.is_on, "{offset}");
+    }
+    follower.hear(rt::now(), sees(end.offset));
+    assert!(follower.is_on);
+    // What a file begins with is no group: its place need not be shown.
+    let head = log.file(end.ordinal).unwrap().head_len;
+    let has = &shown("1-2").executed;
+    assert!(sees(MAGIC.len() as u64).shows_all(Position { offset: head, ..end }, (has, log)));
+    let shows_first = |offset| sees(offset).shows_all(first.end, (has, log));
+    assert!(!shows_first(head) && shows_first(first.end.offset));
+}
+
+/// The primary has gone on with a new file, and names the place in it where the old one had ended.
+#[test]
+fn what_is_in_a_new_file_is_not_seen_by_the_end_of_the_old_one() {
+    let scene = Scene::new("rotated", &[&["t"], &["t"]]);
+    let (mut reading, log) = (scene.reading(), &scene.recovered.log);
+    assert_eq!(scene.reads(&mut reading), 2);
+    let end = log.end().unwrap().offset;
+    let mut unseen = |groups: &str, offset| {
+        let shown = shown(groups).seen_up_to((UUID, "binlog.000001"), offset);
+        reading.are_seen(scene.tables(), scene.code(), log, &shown);
+        reading.unseen()
+    };
+    assert_eq!(unseen("1-2", end + 1000), 2);
+    assert_eq!(unseen("1-3", end + 1000), 0, "the relay has not all of it yet");
 }

@@ -153,7 +153,7 @@ impl Tables {
         let mut own = GtidSet::default();
         own.insert(gtid);
         let place = Arc::new(Place::new(backend, Some(own)));
-        let is_noted = |there: &Place| there.gtids.as_ref().is_some_and(|gtids| gtids.has(gtid));
+        let is_noted = |there: &Place| there.gtids.as_ref().is_some_and(|gtids| is_told(gtids, gtid));
         let mut running = Vec::new();
         for spot in spots {
             let cell = self.cell(spot);
@@ -219,6 +219,12 @@ impl Untold {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// True if this transaction is among those of a place. On MariaDB numbers of another server in the domain say nothing of it.
+fn is_told(gtids: &GtidSet, gtid: &AnyGtid) -> bool {
+    let (GtidSet::MariaDb(position), AnyGtid::MariaDb(gtid)) = (gtids, gtid) else { return gtids.has(gtid) };
+    position.last_of(gtid.domain).is_some_and(|last| last.server_id == gtid.server_id && position.has(*gtid))
 }
 
 /// The place of all writes that are noted, with one more that the log has told; `before`: all that it has told before that.

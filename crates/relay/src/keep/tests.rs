@@ -26,6 +26,7 @@ fn log(root: &Path, folders: &[u32]) -> Arc<Log> {
             created: 7,
             previous: String::new(),
             purged: String::new(),
+            had: String::new(),
         };
         let folder = Arc::new(Folder::create(root, number, source).unwrap());
         for file in 1..=*files {

@@ -42,6 +42,10 @@ pub struct SourceId {
     /// in the PREVIOUS_GTIDS of its files.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub purged: String,
+    /// MariaDB: what the log had then. A server that was made from a backup has the past in `gtid_slave_pos` alone, and its GTID_LISTs do
+    /// not name it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub had: String,
 }
 
 /// A server of which no folder is there yet.

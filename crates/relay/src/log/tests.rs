@@ -31,6 +31,7 @@ fn folder(root: &Path, number: u32) -> Arc<Folder> {
         created: 7,
         previous: String::new(),
         purged: String::new(),
+        had: String::new(),
     };
     Arc::new(Folder::create(root, number, source).unwrap())
 }

@@ -14,6 +14,9 @@ use super::filter::Filter;
 use super::start;
 use crate::log::{Flavor, Log, LogFile};
 
+/// So many events in a row that are whole, and that leave their places out, are events.
+const MOST_UNPLACED: usize = 1_000;
+
 /// Where a replica begins.
 pub(super) struct Place {
     pub(super) file: Arc<LogFile>,
@@ -82,7 +85,11 @@ pub(super) fn find_place(log: &Log, asked: &Asked) -> Result<Place, Fatal> {
         }
         From::Position(position) => {
             let seen: Vec<_> = files.iter().filter(|file| log.limit(file).offset() > 0).cloned().collect();
-            let file = seen[start::of_mariadb(position, &seen, |file| &file.list)?].clone();
+            let has_past = |file: &Arc<LogFile>| match GtidSet::parse(&file.folder.source.had) {
+                Ok(GtidSet::MariaDb(past)) => start::has_past(position, &file.list, &past),
+                _ => true,
+            };
+            let file = seen[start::of_mariadb(position, &seen, |file| &file.list, has_past)?].clone();
             let filter = Filter::mariadb(position.clone(), &file.list, asked.is_strict);
             let doubt = Doubt::Position(position.clone(), asked.ignores_duplicates);
             Ok(Place { from: file.head_len, file, filter, doubt })
@@ -135,9 +142,21 @@ fn is_border(log: &Log, file: &Arc<LogFile>, position: u64) -> Result<bool, Fata
     // Something in the middle of an event looks like one only by chance: its head says where it ends.
     let mut head = [0; delphinus_wire::binlog::HEADER_LEN];
     let reader = file.open().map_err(|error| unreadable(file, &error))?;
-    let read = reader.read_at(&mut head, position).map_err(|error| unreadable(file, &error))?;
-    let header = Header::parse(&head[..read]).ok();
-    Ok(header.is_some_and(|header| (position + u64::from(header.size)) as u32 == header.log_pos))
+    let mut at = position;
+    for _ in 0..MOST_UNPLACED {
+        let read = reader.read_at(&mut head, at).map_err(|error| unreadable(file, &error))?;
+        let Ok(header) = Header::parse(&head[..read]) else { return Ok(false) };
+        let end = at + u64::from(header.size);
+        if header.log_pos != 0 || !file.format.is_mariadb() {
+            return Ok(header.ends_at(end, false));
+        }
+        // Inside of a group MariaDB leaves the place out. The group's last event has it.
+        if end >= limit {
+            return Ok(false);
+        }
+        at = end;
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -28,13 +28,17 @@ pub(crate) fn more_than(has: &GtidIntervals, executed: &GtidSet, source: &str) -
 }
 
 /// The newest of these files, oldest first, before which a MariaDB replica at `position` needs nothing. `before`: what a file
-/// says of earlier ones.
+/// says of earlier ones. `has_past`: whether the replica has what it does not say.
 pub(crate) fn of_mariadb<F>(
     position: &GtidPosition,
     files: &[F],
     before: impl Fn(&F) -> &[MariaDbGtid],
+    has_past: impl Fn(&F) -> bool,
 ) -> Result<usize, Fatal> {
-    let found = files.iter().rposition(|file| has_all_before(position, before(file)));
+    let has_all = |file: &F| has_all_before(position, before(file));
+    let found = files.iter().rposition(|file| has_all(file) && has_past(file));
+    // What is in no older file any more is missed as with a server, which does not tell it either.
+    let found = found.or_else(|| files.iter().rposition(has_all));
     found.ok_or_else(|| {
         let oldest = files.first().map(before).unwrap_or_default();
         let missing: Vec<_> = oldest.iter().map(ToString::to_string).collect();
@@ -53,6 +57,15 @@ fn has_all_before(position: &GtidPosition, known: &[MariaDbGtid]) -> bool {
         }
         let is_latest = known[at + 1..].iter().all(|later| later.domain != last.domain);
         own.sequence == last.sequence && is_latest
+    })
+}
+
+/// True if a replica at this position has all of `past`, which the log had before the folder of a file, in domains of which `known`, the
+/// file's own word, says nothing.
+pub(crate) fn has_past(position: &GtidPosition, known: &[MariaDbGtid], past: &GtidPosition) -> bool {
+    past.iter().all(|last| {
+        let is_named = known.iter().any(|one| one.domain == last.domain);
+        is_named || position.last_of(last.domain).is_some_and(|own| own.sequence >= last.sequence)
     })
 }
 
@@ -112,7 +125,8 @@ mod tests {
     fn a_mariadb_replica_begins_in_the_newest_file_before_which_it_has_everything() {
         let files = ["", "0-1-10", "0-1-20,0-2-25", "0-1-20,0-2-30,7-1-3"].map(list);
         let of = |position: &str, files: &[Vec<MariaDbGtid>]| {
-            of_mariadb(&GtidPosition::parse(position).unwrap(), files, |file: &Vec<MariaDbGtid>| file)
+            let position = GtidPosition::parse(position).unwrap();
+            of_mariadb(&position, files, |file: &Vec<MariaDbGtid>| file, |_| true)
         };
         let start = |position: &str| of(position, &files);
         assert_eq!(start(""), Ok(0));

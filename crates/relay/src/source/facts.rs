@@ -84,9 +84,14 @@ impl Facts {
                 let rest = set.without(executed);
                 (!rest.is_empty()).then(|| rest.to_string())
             }
-            (GtidSet::MariaDb(set), _) => {
-                let logged = self.logged.as_ref();
-                let rest = set.iter().filter(|last| !logged.is_some_and(|logged| logged.has(*last)));
+            (GtidSet::MariaDb(set), executed) => {
+                // A copy is at this very place by its `gtid_slave_pos`; its log need not name that.
+                let is_at = |last: MariaDbGtid| match executed {
+                    GtidSet::MariaDb(own) => own.last_of(last.domain) == Some(last),
+                    GtidSet::MySql(_) => false,
+                };
+                let is_logged = |last| self.logged.as_ref().is_some_and(|logged| logged.has(last));
+                let rest = set.iter().filter(|last| !is_at(*last) && !is_logged(*last));
                 let rest: Vec<_> = rest.map(|last| last.to_string()).collect();
                 (!rest.is_empty()).then(|| rest.join(","))
             }
@@ -183,6 +188,16 @@ mod tests {
         let (_, list) = facts("0-2-9,7-7-7", Some("0-1-7,0-2-9")).goal();
         let of = |server_id, sequence| MariaDbGtid { domain: 0, server_id, sequence };
         assert_eq!(list, [of(1, 7), of(2, 9)]);
+    }
+
+    /// A replica that was made from a backup has the past in `gtid_slave_pos` alone, and becomes the primary.
+    #[test]
+    fn a_source_has_what_its_position_names() {
+        let set = |text: &str| GtidSet::parse(text).unwrap();
+        let copy = facts("0-1-9,5-3-7", Some("0-1-9"));
+        assert_eq!(copy.lacks(&set("0-1-9,5-3-7")), None);
+        assert_eq!(copy.lacks(&set("0-1-8,5-3-6")).as_deref(), Some("5-3-6"), "it may be of another history");
+        assert_eq!(copy.lacks(&set("0-1-10,5-3-8")).as_deref(), Some("0-1-10,5-3-8"));
     }
 
     #[test]

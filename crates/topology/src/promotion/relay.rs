@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use delphinus_wire::gtid::GtidSet;
+use delphinus_wire::gtid::{GtidPosition, GtidSet};
 
-use super::standing::{Server, Source};
+use super::standing::{Server, Source, Standing};
 use crate::identity::Identity;
 use crate::replication::Receiver;
 
@@ -105,8 +105,19 @@ impl Relay {
         self.goes_for(server)
             && own.is_acknowledging
             && own.source == Some(identity)
-            && own.has.contains(&standing.executed)
+            && own.has.contains(&logged(standing))
     }
+}
+
+/// What of a server's transactions can come to a relay. A `MariaDB` server may have domains of which nothing is in its log: `gtid_slave_pos`
+/// was set when it was made from a backup.
+fn logged(standing: &Standing) -> GtidSet {
+    let (GtidSet::MariaDb(executed), Some(log)) = (&*standing.executed, &standing.written) else {
+        return GtidSet::clone(&standing.executed);
+    };
+    let mut logged = GtidPosition::default();
+    executed.iter().filter(|last| log.has_domain(last.domain)).for_each(|last| logged.insert(last));
+    GtidSet::MariaDb(logged)
 }
 
 /// What relays call a server: its uuid, or on `MariaDB` `server-` and its id.
@@ -137,7 +148,26 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
+    use delphinus_wire::gtid::GtidState;
+
     use super::*;
+    use crate::promotion::candidate::tests::{relay, server};
+
+    /// No relay ever gets what is only in `gtid_slave_pos`.
+    #[test]
+    fn a_relay_needs_what_is_in_the_servers_log() {
+        let is_ready = |has: &str, executed: &str, log: &str| {
+            let (mut one, mut primary) = (relay(5), server(0, 5, 5));
+            one.seen.as_mut().unwrap().has = Arc::new(GtidSet::parse(has).unwrap());
+            let own = primary.seen.as_mut().unwrap();
+            own.executed = Arc::new(GtidSet::parse(executed).unwrap());
+            own.written = Some(Arc::new(GtidState::parse(log).unwrap()));
+            one.is_ready_for(&primary)
+        };
+        assert!(is_ready("0-1-9", "0-1-9,5-3-7", "0-1-9"));
+        assert!(!is_ready("0-1-8", "0-1-9,5-3-7", "0-1-9"));
+        assert!(!is_ready("0-1-9", "0-1-9,5-3-7", "0-1-9,5-3-7"));
+    }
 
     #[test]
     fn what_an_operator_has_cut_is_left_alone() {

@@ -81,6 +81,19 @@ fn what_a_session_has_noted_is_passed_over() {
     assert!(!tables.is_valid(&reads, REGIME, || start));
 }
 
+/// The primary writes, and replicates from another server that writes into the same domain and has lower numbers.
+#[test]
+fn a_write_of_another_server_in_the_domain_is_not_passed_over() {
+    let start = Instant::now();
+    let tables = fed(start);
+    let running = tables.begin([spot(1)]);
+    tables.end(running, Some(&Place::new(PRIMARY, Some(set("0-1-90")))));
+    let reads = look_at(&tables, (PRIMARY, None), start).unwrap();
+    let other = AnyGtid::MariaDb(MariaDbGtid { domain: 0, server_id: 2, sequence: 8 });
+    tables.is_seen(tables.note([spot(1)], (PRIMARY, &other), &up_to(90)));
+    assert!(!tables.is_valid(&reads, REGIME, || start));
+}
+
 #[test]
 fn a_write_of_a_session_that_comes_later_in_the_log_is_still_asked_for() {
     let (start, uuid) = (Instant::now(), 7_u128);

@@ -34,7 +34,7 @@ fn format_body() -> Vec<u8> {
 
 /// A file, and what a source sends of it.
 pub(crate) struct Stream {
-    at: u32,
+    pub(crate) at: u32,
     pub(crate) sent: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ impl Stream {
         self.event(Kind::QUERY, gtid.server_id, &body);
     }
 
-    fn begin_group(&mut self, gtid: MariaDbGtid, flags: u8) {
+    pub(crate) fn begin_group(&mut self, gtid: MariaDbGtid, flags: u8) {
         let mut body = gtid.sequence.to_le_bytes().to_vec();
         body.extend_from_slice(&gtid.domain.to_le_bytes());
         body.push(flags);
@@ -67,12 +67,12 @@ impl Stream {
     }
 
     /// An event inside of a group, with its place left out.
-    fn unplaced(&mut self, kind: Kind, body: &[u8]) {
+    pub(crate) fn unplaced(&mut self, kind: Kind, body: &[u8]) {
         self.at += (HEADER_LEN + body.len()) as u32;
         self.packet(kind, (1, 0), 0, body);
     }
 
-    fn event(&mut self, kind: Kind, server_id: u32, body: &[u8]) {
+    pub(crate) fn event(&mut self, kind: Kind, server_id: u32, body: &[u8]) {
         let sum = if kind == Kind::FORMAT_DESCRIPTION { 4 } else { 0 };
         self.at += (HEADER_LEN + body.len() + sum) as u32;
         self.packet(kind, (server_id, self.at), 0, body);

@@ -11,7 +11,7 @@ use delphinus_wire::gtid::GtidSet;
 use super::{Current, Opening, Place, Writer};
 use crate::intake::{Disk, IntakeError};
 use crate::log::{
-    Folder, LogFile, Origin, Position, SourceId, is_closed, lacks, lost_path, number_of, read_head,
+    Flavor, Folder, LogFile, Origin, Position, SourceId, is_closed, lacks, lost_path, number_of, read_head,
 };
 
 impl<D: Disk> Writer<D> {
@@ -152,6 +152,10 @@ impl<D: Disk> Writer<D> {
             created,
             previous: previous.to_owned(),
             purged: if origin.purged.is_empty() { String::new() } else { origin.purged.to_string() },
+            had: match origin.flavor {
+                Flavor::MariaDb => self.log.executed().to_string(),
+                Flavor::MySql => String::new(),
+            },
         };
         let root = self.log.root();
         Folder::create(root, number, source).map(Arc::new).map_err(IntakeError::disk(root))

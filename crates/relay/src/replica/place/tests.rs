@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use delphinus_wire::binlog::Checksum;
+use delphinus_wire::binlog::{Checksum, Kind, MariaDbGtid};
 
 use super::*;
 use crate::intake::tests::Place as Root;
 use crate::intake::tests::histories::run;
+use crate::intake::tests::mariadb::{Stream, gtid};
 use crate::intake::tests::stream::{GroupKind, Source, UUID};
 use crate::intake::{Files, Start, Writer};
 use crate::log::Origin;
@@ -105,6 +106,37 @@ fn a_past_that_only_gtid_purged_has_is_a_past() {
     look(&crate::log::recover(&root.0).unwrap().log, &late);
 }
 
+/// The new primary was made from a backup: its files do not name what it had then. Who lacks some of that is sent it from an older folder.
+#[test]
+fn a_past_that_no_file_of_a_copy_names_is_a_past() {
+    let named = MariaDbGtid { domain: 9, server_id: 9, sequence: 1 };
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    for (identity, groups) in [("server-1", 1..=5), ("server-2", 4..=6)] {
+        let mut stream = Stream::new("m.000001", named);
+        groups.for_each(|sequence| stream.group(gtid(1, sequence)));
+        writer.stop().unwrap();
+        writer.start(Start::New(Origin::new(Flavor::MariaDb, identity)), Checksum::Off).unwrap();
+        run(&mut writer, &stream.sent).unwrap();
+    }
+    drop(writer);
+    let look = |log: &Log, expected: [(&str, u32); 4]| {
+        for (position, ordinal) in expected {
+            let asked = Asked::plain(From::Position(GtidPosition::parse(position).unwrap()));
+            assert_eq!(found(log, &asked).map(|(ordinal, _)| ordinal), Ok(ordinal), "{position}");
+        }
+    };
+    let whole = [("9-9-1", 0), ("0-1-2,9-9-1", 0), ("0-1-5,9-9-1", 1), ("0-1-6,9-9-1", 1)];
+    look(&log, whole);
+    drop(log);
+    let log = crate::log::recover(&root.0).unwrap().log;
+    look(&log, whole);
+    // As a server does, where nothing older is there any more.
+    assert_eq!(log.purge(1, false).0.len(), 1);
+    look(&log, whole.map(|(position, _)| (position, 1)));
+}
+
 /// It would be sent events that it does not know, and stop at the first of them with an error that says nothing of the reason.
 #[test]
 fn a_replica_of_the_other_family_is_refused_at_a_place_too() {
@@ -117,6 +149,30 @@ fn a_replica_of_the_other_family_is_refused_at_a_place_too() {
     assert_eq!(found(&log, &at(Some(Flavor::MariaDb))), Err(Fatal::OtherFamily));
     for family in [None, Some(Flavor::MySql)] {
         assert_eq!(found(&log, &at(family)).map(|(ordinal, _)| ordinal), Ok(0), "{family:?}");
+    }
+}
+
+/// `binlog_legacy_event_pos = OFF` of MariaDB: the next event that has its place tells. A replica without GTIDs whose connection broke goes
+/// on inside of a group.
+#[test]
+fn an_event_that_leaves_its_place_out_begins_at_one() {
+    let mut stream = Stream::new("m.000001", gtid(1, 4));
+    stream.begin_group(gtid(1, 5), 0);
+    let inside = u64::from(stream.at);
+    stream.unplaced(Kind::TABLE_MAP, &[1; 30]);
+    let rows = u64::from(stream.at);
+    stream.unplaced(Kind::WRITE_ROWS, &[2; 40]);
+    stream.event(Kind::XID, 1, &[0; 8]);
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    writer.start(Start::New(Origin::new(Flavor::MariaDb, "server-1")), Checksum::Off).unwrap();
+    run(&mut writer, &stream.sent).unwrap();
+    for (position, is_one) in [(inside, true), (rows, true), (inside + 1, false), (rows + 20, false)] {
+        let asked = Asked::plain(From::Place("m.000001".to_owned(), position));
+        let expected =
+            if is_one { Ok((0, position)) } else { Err(Fatal::BadPosition("m.000001".to_owned(), position)) };
+        assert_eq!(found(&log, &asked), expected);
     }
 }
 
