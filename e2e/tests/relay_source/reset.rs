@@ -11,6 +11,7 @@ use crate::support::{LIMIT, Scene, log_files};
 /// The relay stops, and stays stopped after a restart, also when the source has come further by its numbers. Its files are as they were, and
 /// its replica gets nothing new. With an empty folder it begins with the new log.
 pub(crate) fn no_histories_are_mixed(scene: &mut Scene) {
+    until(LIMIT, "the last file to be whole", || Ok(is_marked(scene))).unwrap();
     let (before, count) = (files(scene), transactions(scene));
     reset(scene);
     stops(scene, "lacks what the relay has");
@@ -86,6 +87,14 @@ fn stops(scene: &Scene, word: &str) {
 }
 
 /// All files with their bytes.
+/// MariaDB writes into a new file, some time later, from which file on it would recover: in the end, from this one.
+fn is_marked(scene: &Scene) -> bool {
+    let files = files(scene);
+    let (path, bytes) = files.last().unwrap();
+    let checkpoint = [path.file_name().unwrap().as_encoded_bytes(), &bytes[bytes.len() - 4..]].concat();
+    scene.cluster.flavor.is_mysql() || bytes.ends_with(&checkpoint)
+}
+
 fn files(scene: &Scene) -> Vec<(PathBuf, Vec<u8>)> {
     let files = scene.folders().into_iter().flat_map(|folder| log_files(&folder));
     files.map(|file| (file.clone(), fs::read(file).unwrap())).collect()
