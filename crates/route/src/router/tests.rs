@@ -176,6 +176,24 @@ fn a_listener_and_a_transaction_that_cannot_write() {
     assert_eq!(found.target, primary);
 }
 
+/// Whatever a statement does first: what locks or writes is nothing for a listener for reading, nor for a replica.
+#[test]
+fn what_comes_first_hides_nothing() {
+    for sql in [
+        "SELECT @@version, a FROM t FOR UPDATE",
+        "SELECT LAST_INSERT_ID(), a FROM t LOCK IN SHARE MODE",
+        "SELECT a INTO @x FROM t FOR SHARE",
+        "SELECT @@version INTO OUTFILE '/tmp/x'",
+        "SELECT f(a), IS_FREE_LOCK('l') FROM t",
+        "WITH q AS (SELECT @@version AS v) DELETE FROM t WHERE a IN (SELECT v FROM q)",
+    ] {
+        let statement = classify(sql.as_bytes(), LexOptions::default());
+        assert!(!is_for_readers(&statement), "{sql}");
+        let progress = Progress { has_read: true, lists_changes: true };
+        assert_ne!(in_read_only(&statement, progress), InReadOnly::Run, "{sql}");
+    }
+}
+
 #[test]
 fn the_primary_has_its_share_at_every_moment() {
     for percentage in [0, 1, 25, 33, 50, 99, 100] {
