@@ -506,6 +506,8 @@ fn check_ports(stage: &Stage) {
     let (_proxy, address, _port) = stage.another_proxy(&file("read_only")).unwrap();
     let mut client = over_tcp(&address);
     assert_eq!(places(stage, &mut client, WHO, 4), [1, 2]);
+    let named = format!("/*+ delphinus(backend={}) */ {WHO}", stage.cluster.servers[2].name);
+    assert_eq!(places(stage, &mut client, &named, 4), [2]);
     for sql in [
         INSERT,
         "UPDATE visits SET server_id = 1",

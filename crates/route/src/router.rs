@@ -74,7 +74,7 @@ fn preferred(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) ->
     let primary = |reason| Some(Plan::only(Target::Primary, reason));
     match intent.scope {
         Scope::Primary => return primary(Reason::Listener),
-        Scope::Replicas => return None,
+        Scope::Replicas => return named_replica(intent, snapshot, balance),
         Scope::Usual | Scope::ReadOnlyTransaction | Scope::WithoutPrimary => {}
     }
     match intent.wish {
@@ -108,6 +108,14 @@ fn wished(wish: Wish<'_>, intent: &Intent<'_>, snapshot: &Snapshot, balance: &mu
             Some(Plan::only(if is_primary { Target::Primary } else { Target::Replica(id) }, reason))
         }
     }
+}
+
+/// By a listener for reading a wish has a say only in which replica it is.
+fn named_replica(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Option<Plan> {
+    let Place::Among(ids) = intent.wish?.place() else { return None };
+    let is_usable = |backend: &Backend| ids.contains(&backend.id) && is_free_replica(backend, intent);
+    let id = balance.choose(snapshot, intent.text, is_usable)?;
+    Some(Plan::only(Target::Replica(id), Reason::Listener))
 }
 
 /// What is no plain read in a free session, and may run on a replica all the same.

@@ -145,11 +145,28 @@ fn a_listener_and_a_transaction_that_cannot_write() {
     let (reading, writing) = (Scope::Replicas, Scope::Primary);
     let ro = Scope::ReadOnlyTransaction;
     let (one, primary) = (Target::Replica(BackendId(1)), Target::Primary);
+    let two = Target::Replica(BackendId(2));
     let cases = [
         (Intent { scope: writing, ..READ }, primary, Reason::Listener),
         (Intent { scope: writing, ..begin }, primary, Reason::Write(Why::Transaction)),
         (Intent { scope: reading, ..READ }, one, Reason::Listener),
         (Intent { scope: reading, wish: Some(Wish::Hint(Place::Primary)), ..READ }, one, Reason::Listener),
+        // Of the replicas it is the one that is named; never the primary.
+        (
+            Intent { scope: reading, wish: Some(Wish::Rule(Place::Among(SECOND))), ..READ },
+            two,
+            Reason::Listener,
+        ),
+        (
+            Intent { scope: reading, wish: Some(Wish::Hint(Place::Among(SECOND))), ..begin },
+            two,
+            Reason::Listener,
+        ),
+        (
+            Intent { scope: reading, wish: Some(Wish::Hint(Place::Among(PRIMARY_ALONE))), ..READ },
+            one,
+            Reason::Listener,
+        ),
         (Intent { scope: reading, ..begin }, one, Reason::Listener),
         (Intent { scope: ro, ..begin }, one, Reason::ReadOnlyTransaction),
         (Intent { scope: ro, autocommit_off: true, ..READ }, one, Reason::ReadOnlyTransaction),
