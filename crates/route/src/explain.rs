@@ -187,16 +187,17 @@ impl Explanation {
         line
     }
 
+    /// Of these the router takes one: of those that are named and those with a weight, where such ones can be used.
     fn backends(&self, plan: Plan, snapshot: &Snapshot) -> String {
-        let is_named = |one: &&Backend| !matches!(self.wish().map(Wish::place), Some(Place::Among(ids)) if !ids.contains(&one.id));
+        if plan.target == Target::Primary {
+            return joined(snapshot.primary().iter().map(|one| &*one.name));
+        }
+        let is_named = |one: &Backend| matches!(self.wish().map(Wish::place), Some(Place::Among(ids)) if ids.contains(&one.id));
         let is_free =
             |one: &&Backend| !self.avoid.contains(&one.id) && !self.demanded.behind.contains(&one.id);
-        match plan.target {
-            Target::Primary => joined(snapshot.primary().iter().map(|one| &*one.name)),
-            Target::Replica(_) => {
-                joined(snapshot.readable_replicas().filter(is_named).filter(is_free).map(|one| &*one.name))
-            }
-        }
+        let free: Vec<&Backend> = snapshot.readable_replicas().filter(is_free).collect();
+        let chosen = preferably(preferably(free, is_named), |one| one.weight > 0);
+        joined(chosen.iter().map(|one| &*one.name))
     }
 
     /// What an explanation of one read hides.
@@ -207,6 +208,14 @@ impl Explanation {
             && (1..100).contains(&share);
         is_shared.then(|| format!("{share} of 100 such reads go to the primary, the others to replicas"))
     }
+}
+
+/// Those of which this is so; all of them, if it is of none.
+fn preferably(mut all: Vec<&Backend>, is_so: impl Fn(&Backend) -> bool) -> Vec<&Backend> {
+    if all.iter().any(|one| is_so(one)) {
+        all.retain(|one| is_so(one));
+    }
+    all
 }
 
 /// What the router is told of a session's statement.

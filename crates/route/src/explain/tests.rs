@@ -92,8 +92,14 @@ fn statements_are_explained() {
     }
     let text = item("SELECT 1 FROM t WHERE a = 'secret'", &snapshot, "digest_text");
     assert_eq!(text.as_deref(), Some("SELECT ? FROM t WHERE a = ?"));
+    // One without a weight gets nothing while another one is there.
+    snapshot.backends[2].weight = 0;
+    assert_eq!(item("SELECT 1", &snapshot, "backends").as_deref(), Some("db2"));
     snapshot.backends[1].wish = Wish::Offline { since: Instant::now() };
     assert_eq!(item("SELECT 1", &snapshot, "backends").as_deref(), Some("db3"));
+    // What is named cannot be used.
+    let named = "/*+ delphinus(backend=db2) */ SELECT 1";
+    assert_eq!(item(named, &snapshot, "backends").as_deref(), Some("db3"));
     snapshot.backends[0].wish = Wish::Offline { since: Instant::now() };
     assert_eq!(item("DELETE FROM t", &snapshot, "problem").as_deref(), Some("the primary is set OFFLINE"));
 }
