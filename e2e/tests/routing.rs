@@ -526,6 +526,8 @@ fn check_ports(stage: &Stage) {
     ] {
         assert_eq!(code(&mut client, sql), 1290, "{sql}");
     }
+    // COM_REFRESH is FLUSH in its old form.
+    assert!(client.command(7, &[4]).unwrap_err().to_string().starts_with("1290"));
     for _ in 0..3 {
         client.query("BEGIN").unwrap();
         let seen = places(stage, &mut client, WHO, 4);

@@ -203,6 +203,10 @@ fn what_comes_first_hides_nothing() {
         "SELECT @@version INTO OUTFILE '/tmp/x'",
         "SELECT f(a), IS_FREE_LOCK('l') FROM t",
         "WITH q AS (SELECT @@version AS v) DELETE FROM t WHERE a IN (SELECT v FROM q)",
+        // These run, and write.
+        "ANALYZE UPDATE t SET a = 1",
+        "EXPLAIN ANALYZE DELETE FROM t",
+        "SET DEFAULT ROLE r TO u",
     ] {
         let statement = classify(sql.as_bytes(), LexOptions::default());
         assert!(!is_for_readers(&statement), "{sql}");
