@@ -107,6 +107,8 @@ fn who_is_asked_first() {
         (none, rule(Among(PRIMARY_ALONE)), "uu", primary, Reason::Rule),
         // What is wished for is not there.
         (none, hint(Among(SECOND)), "ud", one, Reason::Hint),
+        (preferred, rule(Among(SECOND)), "ud", primary, Reason::PrimaryPreferred),
+        (all, hint(Among(SECOND)), "ud", primary, Reason::ReadShare),
         (none, hint(Replica), "dd", primary, Reason::NoReplica),
         (none, rule(Among(SECOND)), "dd", primary, Reason::NoReplica),
         (none, None, "dd", primary, Reason::NoReplica),
