@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use delphinus_sql::{
-    Class, Consistency, Effects, Hints, LexOptions, Statement, TableName, Uses, Wanted, digest, hints, tables,
+    Class, Consistency, Effects, Hints, LexOptions, Statement, TableName, Uses, Wanted, classify, digest,
+    hints, tables,
 };
 use delphinus_state::PinReason;
 use delphinus_topology::{Backend, BackendId, Role, Snapshot};
@@ -83,7 +84,16 @@ pub struct Explanation {
 /// Where a statement would go, and why, as (item, value), in the order in which it is shown.
 pub fn explain(question: &Question<'_>, cluster: Cluster<'_>, asker: &Asker<'_>) -> Vec<Row> {
     let explanation = Explanation::new(question, cluster, asker);
-    let way = explanation.way(question, cluster, asker);
+    let rule = cluster.rules.look(&facts(question, asker));
+    let way = match rule.and_then(|rule| rule.rewritten(question.sql)) {
+        // What would run is the rule's text.
+        Some(sql) => {
+            let statement = classify(&sql, question.lex);
+            let instead = Question { sql: &sql, lex: question.lex, statement: &statement };
+            explanation.way(&instead, cluster, asker)
+        }
+        None => explanation.way(question, cluster, asker),
+    };
     explanation.rows(way, cluster)
 }
 
