@@ -145,11 +145,12 @@ fn is_for_primary(why: Why) -> bool {
     matches!(why, Why::Write | Why::LockingRead | Why::IntoFile | Why::AdvisoryLock | Why::Sequence)
 }
 
-/// True for a reason of a query for which it may run on a replica in some sessions.
+/// True for a reason of a query for which it may run on a replica in some sessions, or be sent again.
 fn gives_way(why: Why) -> bool {
     matches!(
         why,
-        Why::IntoVariable
+        Why::LockingRead
+            | Why::IntoVariable
             | Why::AssignsUserVariable
             | Why::LastInsertId
             | Why::SessionFunction
