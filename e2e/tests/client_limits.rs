@@ -173,7 +173,8 @@ fn time_on_mysql() {
 /// How large results may be.
 fn results(flavor: Flavor) {
     let limits = "[[limit]]\nname = \"rows\"\nuser = [\"app\"]\nmax_rows = 1000\n\
-                  [[limit]]\nname = \"bytes\"\nuser = [\"app\"]\nmax_bytes = 100000\n";
+                  [[limit]]\nname = \"bytes\"\nuser = [\"app\"]\nmax_bytes = 100000\n\
+                  [[rule]]\nmatch_pattern = \"old_sized\"\nreplace_pattern = \"sized /* was old_sized */\"\n";
     let (stage, operators) = stage(flavor, limits);
     let mut client = stage.address.connect().unwrap();
     client.query("CREATE TABLE app.sized (id INT PRIMARY KEY, v VARCHAR(200))").unwrap();
@@ -204,6 +205,8 @@ fn results(flavor: Flavor) {
     for sql in [
         "SELECT id FROM app.sized ORDER BY id LIMIT 1001",
         "SELECT id FROM app.sized",
+        // The rule has another text for it, and would have one for that again when it is executed.
+        "SELECT id FROM app.old_sized",
         "SELECT id FROM app.sized FOR UPDATE",
         "SELECT a.id FROM app.sized a JOIN app.sized b",
     ] {

@@ -262,6 +262,10 @@ fn changed_while_it_runs(stage: &Stage, operators: &Operators, client: &mut Clie
     assert_eq!(error.code, 1105, "{error}");
     client.execute(id).unwrap();
     client.query("CALL danger_10()").unwrap();
+    // The text that EXECUTE runs is seen.
+    client.query("PREPARE hidden FROM 'UPDATE filtered SET v = 1'").unwrap();
+    assert_eq!(client.error("EXECUTE hidden").unwrap().code, 1105);
+    client.query("DEALLOCATE PREPARE hidden").unwrap();
     operator.query("ADD FILTER ours statement = [ddl], action = off, user = ['nobody', app]").unwrap();
     client.query("CREATE TABLE filtered_by_us (a INT)").unwrap();
     operator.query("REMOVE FILTER ours").unwrap();

@@ -506,6 +506,8 @@ fn check_ports(stage: &Stage) {
     let (_proxy, address, _port) = stage.another_proxy(&file("read_only")).unwrap();
     let mut client = over_tcp(&address);
     assert_eq!(places(stage, &mut client, WHO, 4), [1, 2]);
+    let named = format!("/*+ delphinus(backend={}) */ {WHO}", stage.cluster.servers[2].name);
+    assert_eq!(places(stage, &mut client, &named, 4), [2]);
     for sql in [
         INSERT,
         "UPDATE visits SET server_id = 1",
@@ -524,6 +526,8 @@ fn check_ports(stage: &Stage) {
     ] {
         assert_eq!(code(&mut client, sql), 1290, "{sql}");
     }
+    // COM_REFRESH is FLUSH in its old form.
+    assert!(client.command(7, &[4]).unwrap_err().to_string().starts_with("1290"));
     for _ in 0..3 {
         client.query("BEGIN").unwrap();
         let seen = places(stage, &mut client, WHO, 4);

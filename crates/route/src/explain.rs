@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use delphinus_sql::{
-    Class, Consistency, Effects, Hints, LexOptions, Statement, TableName, Uses, Wanted, digest, hints, tables,
+    Class, Consistency, Effects, Hints, LexOptions, Statement, TableName, Uses, Wanted, classify, digest,
+    hints, tables,
 };
 use delphinus_state::PinReason;
 use delphinus_topology::{Backend, BackendId, Role, Snapshot};
@@ -83,7 +84,16 @@ pub struct Explanation {
 /// Where a statement would go, and why, as (item, value), in the order in which it is shown.
 pub fn explain(question: &Question<'_>, cluster: Cluster<'_>, asker: &Asker<'_>) -> Vec<Row> {
     let explanation = Explanation::new(question, cluster, asker);
-    let way = explanation.way(question, cluster, asker);
+    let rule = cluster.rules.look(&facts(question, asker));
+    let way = match rule.and_then(|rule| rule.rewritten(question.sql)) {
+        // What would run is the rule's text.
+        Some(sql) => {
+            let statement = classify(&sql, question.lex);
+            let instead = Question { sql: &sql, lex: question.lex, statement: &statement };
+            explanation.way(&instead, cluster, asker)
+        }
+        None => explanation.way(question, cluster, asker),
+    };
     explanation.rows(way, cluster)
 }
 
@@ -187,16 +197,17 @@ impl Explanation {
         line
     }
 
+    /// Of these the router takes one: of those that are named and those with a weight, where such ones can be used.
     fn backends(&self, plan: Plan, snapshot: &Snapshot) -> String {
-        let is_named = |one: &&Backend| !matches!(self.wish().map(Wish::place), Some(Place::Among(ids)) if !ids.contains(&one.id));
+        if plan.target == Target::Primary {
+            return joined(snapshot.primary().iter().map(|one| &*one.name));
+        }
+        let is_named = |one: &Backend| matches!(self.wish().map(Wish::place), Some(Place::Among(ids)) if ids.contains(&one.id));
         let is_free =
             |one: &&Backend| !self.avoid.contains(&one.id) && !self.demanded.behind.contains(&one.id);
-        match plan.target {
-            Target::Primary => joined(snapshot.primary().iter().map(|one| &*one.name)),
-            Target::Replica(_) => {
-                joined(snapshot.readable_replicas().filter(is_named).filter(is_free).map(|one| &*one.name))
-            }
-        }
+        let free: Vec<&Backend> = snapshot.readable_replicas().filter(is_free).collect();
+        let chosen = preferably(preferably(free, is_named), |one| one.weight > 0);
+        joined(chosen.iter().map(|one| &*one.name))
     }
 
     /// What an explanation of one read hides.
@@ -207,6 +218,14 @@ impl Explanation {
             && (1..100).contains(&share);
         is_shared.then(|| format!("{share} of 100 such reads go to the primary, the others to replicas"))
     }
+}
+
+/// Those of which this is so; all of them, if it is of none.
+fn preferably(mut all: Vec<&Backend>, is_so: impl Fn(&Backend) -> bool) -> Vec<&Backend> {
+    if all.iter().any(|one| is_so(one)) {
+        all.retain(|one| is_so(one));
+    }
+    all
 }
 
 /// What the router is told of a session's statement.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use delphinus_sql::Risks;
+use delphinus_sql::{Class, Risks, Statement};
 
 /// All filters. Shared by all workers, for the sake of their counts.
 #[derive(Debug, Default)]
@@ -74,6 +74,12 @@ impl Guard {
     #[inline]
     pub fn concerns(self, risks: Risks) -> bool {
         risks.intersects(self.log.union(self.reject))
+    }
+
+    /// True if the statement has to be looked at. What EXECUTE runs is not in its text, also where nobody fears what is not seen.
+    #[inline]
+    pub fn looks_at(self, statement: &Statement) -> bool {
+        self.concerns(statement.risks) || statement.class == Class::Execute && self != Self::default()
     }
 
     /// True if one with these risks is refused.
@@ -205,6 +211,8 @@ impl Filters {
 
 #[cfg(test)]
 mod tests {
+    use delphinus_sql::{LexOptions, classify};
+
     use super::*;
 
     fn filter(name: &str, risks: Risks, users: &[&str], actions: (FilterAction, FilterAction)) -> Filter {
@@ -253,5 +261,9 @@ mod tests {
         assert!(!filters.guard("t").concerns(Risks::UNSEEN));
         assert!(!filters.guard("l").concerns(Risks::UNSEEN) && filters.guard("l").refuses(Risks::SLEEPS));
         assert!(filters.guard("w").concerns(Risks::UNSEEN) && !filters.guard("w").refuses(Risks::UNSEEN));
+        // The text that EXECUTE runs may be known.
+        let runs_text = classify(b"EXECUTE s", LexOptions::default());
+        assert!(filters.guard("l").looks_at(&runs_text) && !filters.guard("t").looks_at(&runs_text));
+        assert!(!filters.guard("l").looks_at(&classify(b"CALL p", LexOptions::default())));
     }
 }

@@ -71,24 +71,26 @@ pub fn obstacle(intent: &Intent<'_>) -> Option<Reason> {
 /// What somebody wants, and then what an operator prefers, of what may run anywhere.
 #[inline]
 fn preferred(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Option<Plan> {
-    let primary = |reason| Some(Plan::only(Target::Primary, reason));
     match intent.scope {
-        Scope::Primary => return primary(Reason::Listener),
-        Scope::Replicas => return None,
+        Scope::Primary => return Some(Plan::only(Target::Primary, Reason::Listener)),
+        Scope::Replicas => return named_replica(intent, snapshot, balance),
         Scope::Usual | Scope::ReadOnlyTransaction | Scope::WithoutPrimary => {}
     }
-    match intent.wish {
-        Some(wish) => wished(wish, intent, snapshot, balance),
-        None if balance.policy().primary_preferred => {
-            is_primary_usable(snapshot, intent.avoid).then_some(())?;
-            primary(Reason::PrimaryPreferred)
+    if let Some(wish) = intent.wish {
+        let found = wished(wish, intent, snapshot, balance);
+        // What is named and cannot be used counts for nothing.
+        if found.is_some() || wish.place() == Place::Replica {
+            return found;
         }
-        None if balance.is_turn_of_primary() => {
-            is_primary_usable(snapshot, intent.avoid).then_some(())?;
-            primary(Reason::ReadShare)
-        }
-        None => None,
     }
+    let reason = if balance.policy().primary_preferred {
+        Reason::PrimaryPreferred
+    } else if balance.is_turn_of_primary() {
+        Reason::ReadShare
+    } else {
+        return None;
+    };
+    is_primary_usable(snapshot, intent.avoid).then(|| Plan::only(Target::Primary, reason))
 }
 
 fn wished(wish: Wish<'_>, intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Option<Plan> {
@@ -108,6 +110,14 @@ fn wished(wish: Wish<'_>, intent: &Intent<'_>, snapshot: &Snapshot, balance: &mu
             Some(Plan::only(if is_primary { Target::Primary } else { Target::Replica(id) }, reason))
         }
     }
+}
+
+/// By a listener for reading a wish has a say only in which replica it is.
+fn named_replica(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Option<Plan> {
+    let Place::Among(ids) = intent.wish?.place() else { return None };
+    let is_usable = |backend: &Backend| ids.contains(&backend.id) && is_free_replica(backend, intent);
+    let id = balance.choose(snapshot, intent.text, is_usable)?;
+    Some(Plan::only(Target::Replica(id), Reason::Listener))
 }
 
 /// What is no plain read in a free session, and may run on a replica all the same.

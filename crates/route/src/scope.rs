@@ -35,13 +35,14 @@ pub enum InReadOnly {
     Primary,
 }
 
-/// Effects by which a statement leaves something on its server, or begins another transaction there.
+/// Effects by which a statement leaves something on its server or in its accounts, or begins another transaction there.
 const LASTING: Effects = Effects::LOCKS_TABLES
     .union(Effects::READ_LOCK)
     .union(Effects::GETS_LOCK)
     .union(Effects::CREATES_TEMP_TABLE)
     .union(Effects::SETS_GLOBAL_VARS)
     .union(Effects::SETS_PASSWORD)
+    .union(Effects::CHANGES_RIGHTS)
     .union(Effects::SETS_FOR_STATEMENT)
     .union(Effects::SQL_EXECUTES)
     .union(Effects::XA_STARTS)
@@ -133,10 +134,11 @@ fn is_harmless(statement: &Statement) -> bool {
         | Class::Empty
         | Class::Show
         | Class::Describe
-        | Class::Explain
         | Class::Diagnostics
         // The proxy does it by itself.
         | Class::Kill => true,
+        // ANALYZE runs what it is about.
+        Class::Explain => statement.why != Why::Write,
         Class::Select | Class::Values | Class::Table | Class::With | Class::Do => !matches!(
             statement.why,
             Why::Write

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use delphinus_net::{LoginEnd, NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
+use delphinus_route::Question;
 use delphinus_sql::{Flavor, Kill, KillScope, KillTarget, SqlText, Statement, digest};
 use delphinus_telemetry::{ClusterCounters, Counter};
 use delphinus_wire::command::{ClientStmtId, Code};
@@ -42,6 +43,7 @@ use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
 use crate::statements::Own;
+use crate::steer::check_listener;
 
 use self::simple::Simple;
 
@@ -168,7 +170,12 @@ impl Session {
             Rare::ProcessInfo => self.pass_on(input, Simple::process_info()).await,
             Rare::Debug => self.pass_on(input, Simple::debug()).await,
             Rare::Refresh(what) => {
-                let flush = Simple::refresh(what, self.state.lex());
+                let (lex, mode) = (self.state.lex(), self.login.listener.mode);
+                let flush = Simple::refresh(what, lex);
+                let question = Question { sql: flush.sql(), lex, statement: flush.statement() };
+                if let Err(error) = check_listener(mode, &question) {
+                    return self.refuse(input, error.into()).await;
+                }
                 self.note_flush(&flush);
                 self.pass_on(input, flush).await
             }

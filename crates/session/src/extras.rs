@@ -71,18 +71,17 @@ impl Session {
         }
         let question = Question { sql, lex: self.state.lex(), statement };
         check_listener(self.login.listener.mode, &question)?;
-        if self.steering.is_rewritten {
-            return Ok(None);
+        let mut instead = None;
+        if !self.steering.is_rewritten {
+            self.take_hints(&question, &hints_in(&question).or(&attributes))?;
+            if !self.settings.routing.rules.is_empty() {
+                instead = self.follow_rule(&question, &attributes).await?;
+                self.steering.is_rewritten = instead.is_some();
+            }
         }
-        self.take_hints(&question, &hints_in(&question).or(&attributes))?;
-        if !self.settings.routing.rules.is_empty()
-            && let Some(text) = self.follow_rule(&question, &attributes).await?
-        {
-            self.steering.is_rewritten = true;
-            return Ok(Some(text));
-        }
+        // They hold for the text of a rule, too.
         self.steering.take_limits(&question, &self.state);
-        Ok(None)
+        Ok(instead)
     }
 
     /// The same for a statement that was prepared before: its text is what a rule made of it then.

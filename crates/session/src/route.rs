@@ -3,7 +3,7 @@
 use delphinus_net::Stream;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Question, READ_ATTEMPTS, Reason, Target};
-use delphinus_sql::{Class, Effects, Statement, may_lock_rows};
+use delphinus_sql::{Class, Effects, Statement, Uses, Why, may_lock_rows};
 use delphinus_telemetry::Wait;
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
@@ -307,13 +307,21 @@ fn is_expired(error: &ProxyError) -> bool {
 /// False for what must not run on a replica, beside being about the statement before.
 fn only_reads(statement: &Statement, sql: &[u8]) -> bool {
     let reads = matches!(statement.class, Class::Select | Class::Show | Class::Set | Class::Do);
-    let may_write = Effects::CALLS_ROUTINE.union(Effects::UNKNOWN).union(Effects::GETS_LOCK);
-    reads && !statement.effects.intersects(may_write) && !may_lock_rows(sql)
+    let may_write = Effects::CALLS_ROUTINE
+        .union(Effects::UNKNOWN)
+        .union(Effects::GETS_LOCK)
+        .union(Effects::SETS_GLOBAL_VARS)
+        .union(Effects::CHANGES_RIGHTS);
+    reads
+        && !statement.effects.intersects(may_write)
+        && !statement.uses.contains(Uses::SEQUENCES)
+        && !matches!(statement.why, Why::IntoFile | Why::AdvisoryLock)
+        && !may_lock_rows(sql)
 }
 
 #[cfg(test)]
 mod tests {
-    use delphinus_sql::{LexOptions, classify};
+    use delphinus_sql::{Flavor, LexOptions, classify};
 
     use super::*;
 
@@ -329,8 +337,14 @@ mod tests {
             ("SELECT GET_LOCK('a', ROW_COUNT())", false),
             ("CALL p(ROW_COUNT())", false),
             ("INSERT INTO t VALUES (ROW_COUNT())", false),
+            ("SELECT FOUND_ROWS(), NEXTVAL(s)", false),
+            ("DO SETVAL(s, ROW_COUNT())", false),
+            ("SELECT FOUND_ROWS(), IS_FREE_LOCK('a')", false),
+            ("SELECT ROW_COUNT() INTO OUTFILE '/tmp/x'", false),
+            ("SET GLOBAL max_connections = ROW_COUNT()", false),
         ] {
-            let statement = classify(sql.as_bytes(), LexOptions::default());
+            let mariadb = LexOptions { flavor: Flavor::MariaDb, ..LexOptions::default() };
+            let statement = classify(sql.as_bytes(), mariadb);
             assert_eq!(only_reads(&statement, sql.as_bytes()), may, "{sql}");
         }
     }

@@ -140,6 +140,29 @@ fn is_of_rows(class: Class) -> bool {
     matches!(class, Class::Select | Class::Insert | Class::Update | Class::Delete | Class::Replace)
 }
 
+/// True for a reason for which no replica may run a statement, whatever else it does.
+fn is_for_primary(why: Why) -> bool {
+    matches!(why, Why::Write | Why::LockingRead | Why::IntoFile | Why::AdvisoryLock | Why::Sequence)
+}
+
+/// True for a reason of a query for which it may run on a replica in some sessions, or be sent again.
+fn gives_way(why: Why) -> bool {
+    matches!(
+        why,
+        Why::LockingRead
+            | Why::IntoVariable
+            | Why::AssignsUserVariable
+            | Why::LastInsertId
+            | Why::SessionFunction
+            | Why::SystemVariable
+            | Why::UnknownFunction
+            | Why::ReplicationWait
+            | Why::ServerState
+            | Why::CalcFoundRows
+            | Why::ProcedureClause
+    )
+}
+
 /// Reads one statement after the other.
 struct Classifier<'a, F, W> {
     cursor: Walk<'a, W>,
@@ -373,9 +396,13 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
         }
     }
 
-    /// Notes why this is not a plain read; the first reason stays.
+    /// Notes why this is not a plain read. The first reason stays, but for one that gives way to what no replica may run: by the
+    /// reason it is decided what a listener for reading lets through.
     fn refuse(&mut self, why: Why) {
-        self.refused.get_or_insert(why);
+        let known = *self.refused.get_or_insert(why);
+        if gives_way(known) && is_for_primary(why) {
+            self.refused = Some(why);
+        }
         self.is_of_more |= !session::is_own(why);
     }
 

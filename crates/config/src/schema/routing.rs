@@ -19,7 +19,7 @@ section! {
         /// its part. A replica that comes or goes moves only its own texts.
         read_balance: ReadBalance = is(ReadBalance::Weighted), "", Hot;
         /// A replica that has come back gets a share that grows to its full size in this time. 0: it gets its full share at
-        /// once.
+        /// once. So does it with `read_balance = "hash"`.
         slow_start_ms: u64 = is(0), "ms", Hot, in 0..=3_600_000;
         /// A transaction that cannot write runs on one replica that is `read_only`, if its first statement is a plain read.
         /// Such are START TRANSACTION READ ONLY, and any after SET SESSION TRANSACTION READ ONLY (JDBC's setReadOnly). A later

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use delphinus_sql::{CacheWish, classify};
+use delphinus_sql::CacheWish;
 use delphinus_topology::{Health, Member, Role, Wish};
 
 use super::*;
@@ -48,9 +48,12 @@ fn hints_and_rules_are_named() {
     let then = Action { reject: Some("not now".into()), ..Action::default() };
     let primary = Action { place: Some(RulePlace::Primary), ..Action::default() };
     let fresh = When { match_pattern: Some(regex::bytes::Regex::new("fresh").unwrap()), ..When::default() };
+    let locks = When { match_pattern: Some(regex::bytes::Regex::new("locks").unwrap()), ..When::default() };
+    let rewrite = Action { rewrite: Some("t FOR UPDATE".into()), ..Action::default() };
     let rules = Rules::new(vec![
         Rule::new("no".into(), when, then, false),
         Rule::new("fresh".into(), fresh, primary, false),
+        Rule::new("rewrites".into(), locks, rewrite, false),
     ]);
     for (sql, hint, rule, backends) in [
         ("SELECT 1 FROM t", "", "", "db2, db3"),
@@ -59,6 +62,8 @@ fn hints_and_rules_are_named() {
         ("SELECT 1 FROM fresh", "", "fresh", "db1"),
         ("/*slave*/ SELECT 1 FROM fresh", "replica", "fresh", "db2, db3"),
         ("SELECT 1 FROM slow", "", "no", "db2, db3"),
+        // It goes where the text that it is made goes.
+        ("SELECT 1 FROM locks", "", "rewrites", "db1"),
     ] {
         let all = ["hint", "rule", "backends"].map(|name| item_under(sql, &snapshot, &rules, name).unwrap());
         assert_eq!(all, [hint, rule, backends], "{sql}");
@@ -92,8 +97,14 @@ fn statements_are_explained() {
     }
     let text = item("SELECT 1 FROM t WHERE a = 'secret'", &snapshot, "digest_text");
     assert_eq!(text.as_deref(), Some("SELECT ? FROM t WHERE a = ?"));
+    // One without a weight gets nothing while another one is there.
+    snapshot.backends[2].weight = 0;
+    assert_eq!(item("SELECT 1", &snapshot, "backends").as_deref(), Some("db2"));
     snapshot.backends[1].wish = Wish::Offline { since: Instant::now() };
     assert_eq!(item("SELECT 1", &snapshot, "backends").as_deref(), Some("db3"));
+    // What is named cannot be used.
+    let named = "/*+ delphinus(backend=db2) */ SELECT 1";
+    assert_eq!(item(named, &snapshot, "backends").as_deref(), Some("db3"));
     snapshot.backends[0].wish = Wish::Offline { since: Instant::now() };
     assert_eq!(item("DELETE FROM t", &snapshot, "problem").as_deref(), Some("the primary is set OFFLINE"));
 }

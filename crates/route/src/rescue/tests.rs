@@ -145,6 +145,8 @@ fn what_only_reads_is_harmless_wherever_it_has_to_run() {
         ("SELECT CONNECTION_ID()", false, Harm::None),
         ("SELECT LAST_INSERT_ID()", false, Harm::None),
         ("SELECT a FROM t FOR UPDATE", false, Harm::None),
+        ("SELECT a FROM t FOR UPDATE INTO OUTFILE '/tmp/x'", false, Harm::Writes),
+        ("SELECT CONNECTION_ID() INTO OUTFILE '/tmp/x'", false, Harm::Writes),
         ("SELECT LAST_INSERT_ID(5)", false, Harm::Writes),
         ("SELECT f(1)", false, Harm::Writes),
         ("SELECT a INTO @a FROM t", false, Harm::Writes),

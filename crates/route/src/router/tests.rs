@@ -107,6 +107,8 @@ fn who_is_asked_first() {
         (none, rule(Among(PRIMARY_ALONE)), "uu", primary, Reason::Rule),
         // What is wished for is not there.
         (none, hint(Among(SECOND)), "ud", one, Reason::Hint),
+        (preferred, rule(Among(SECOND)), "ud", primary, Reason::PrimaryPreferred),
+        (all, hint(Among(SECOND)), "ud", primary, Reason::ReadShare),
         (none, hint(Replica), "dd", primary, Reason::NoReplica),
         (none, rule(Among(SECOND)), "dd", primary, Reason::NoReplica),
         (none, None, "dd", primary, Reason::NoReplica),
@@ -145,11 +147,28 @@ fn a_listener_and_a_transaction_that_cannot_write() {
     let (reading, writing) = (Scope::Replicas, Scope::Primary);
     let ro = Scope::ReadOnlyTransaction;
     let (one, primary) = (Target::Replica(BackendId(1)), Target::Primary);
+    let two = Target::Replica(BackendId(2));
     let cases = [
         (Intent { scope: writing, ..READ }, primary, Reason::Listener),
         (Intent { scope: writing, ..begin }, primary, Reason::Write(Why::Transaction)),
         (Intent { scope: reading, ..READ }, one, Reason::Listener),
         (Intent { scope: reading, wish: Some(Wish::Hint(Place::Primary)), ..READ }, one, Reason::Listener),
+        // Of the replicas it is the one that is named; never the primary.
+        (
+            Intent { scope: reading, wish: Some(Wish::Rule(Place::Among(SECOND))), ..READ },
+            two,
+            Reason::Listener,
+        ),
+        (
+            Intent { scope: reading, wish: Some(Wish::Hint(Place::Among(SECOND))), ..begin },
+            two,
+            Reason::Listener,
+        ),
+        (
+            Intent { scope: reading, wish: Some(Wish::Hint(Place::Among(PRIMARY_ALONE))), ..READ },
+            one,
+            Reason::Listener,
+        ),
         (Intent { scope: reading, ..begin }, one, Reason::Listener),
         (Intent { scope: ro, ..begin }, one, Reason::ReadOnlyTransaction),
         (Intent { scope: ro, autocommit_off: true, ..READ }, one, Reason::ReadOnlyTransaction),
@@ -174,6 +193,28 @@ fn a_listener_and_a_transaction_that_cannot_write() {
     // A replica that takes writes itself gets nothing but plain reads.
     let found = plan(&Intent { scope: ro, ..begin }, &cluster("uu"), &mut Balance::default());
     assert_eq!(found.target, primary);
+}
+
+/// Whatever a statement does first: what locks or writes is nothing for a listener for reading, nor for a replica.
+#[test]
+fn what_comes_first_hides_nothing() {
+    for sql in [
+        "SELECT @@version, a FROM t FOR UPDATE",
+        "SELECT LAST_INSERT_ID(), a FROM t LOCK IN SHARE MODE",
+        "SELECT a INTO @x FROM t FOR SHARE",
+        "SELECT @@version INTO OUTFILE '/tmp/x'",
+        "SELECT f(a), IS_FREE_LOCK('l') FROM t",
+        "WITH q AS (SELECT @@version AS v) DELETE FROM t WHERE a IN (SELECT v FROM q)",
+        // These run, and write.
+        "ANALYZE UPDATE t SET a = 1",
+        "EXPLAIN ANALYZE DELETE FROM t",
+        "SET DEFAULT ROLE r TO u",
+    ] {
+        let statement = classify(sql.as_bytes(), LexOptions::default());
+        assert!(!is_for_readers(&statement), "{sql}");
+        let progress = Progress { has_read: true, lists_changes: true };
+        assert_ne!(in_read_only(&statement, progress), InReadOnly::Run, "{sql}");
+    }
 }
 
 #[test]

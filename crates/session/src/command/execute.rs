@@ -164,7 +164,7 @@ impl Session {
                 self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text))
             });
         }
-        if self.steering.guard.concerns(statement.risks) {
+        if self.steering.guard.looks_at(statement) {
             let text = SqlText::new(key.text(), self.state.lex());
             self.check_filters((statement, &text), Occasion::Runs)?;
         }

@@ -143,7 +143,7 @@ impl Session {
         if let Err(error) = check_spelled_kill(&statement, &text.bytes, &mut self.state) {
             return self.refuse(input, error).await;
         }
-        if self.steering.guard.concerns(statement.risks)
+        if self.steering.guard.looks_at(&statement)
             && let Err(error) = self.check_filters((&statement, text.read), Occasion::Prepared)
         {
             return self.refuse(input, error).await;

@@ -78,7 +78,7 @@ impl Session {
         }
         let lex = self.state.lex.options(&self.state.want.vars);
         let statement = self.classify_counted(text, lex);
-        if self.steering.guard.concerns(statement.risks) {
+        if self.steering.guard.looks_at(&statement) {
             let sql = self.client.held_text(text);
             if let Err(error) = self.check_filters((&statement, &SqlText::new(sql, lex)), Occasion::Runs) {
                 return Box::pin(self.refuse(text.input, error)).await;

@@ -136,21 +136,17 @@ fn took_too_long(flavor: Flavor) -> ProxyError {
     Steered::StatementTimeout { is_mariadb: flavor == Flavor::MariaDb }.into()
 }
 
-/// Where the packet begins that says that the statement was interrupted, and its sequence id, if the bytes end with it.
-/// Results that began before may stand in front of it.
+/// Where the packet begins that says that the statement was interrupted, and its sequence id, if the bytes end with it. They may
+/// begin in the middle of a row, so that the packet is looked for from the end.
 fn last_error(bytes: &[u8]) -> Option<(usize, u8)> {
-    let mut at = 0;
-    loop {
+    (0..bytes.len()).rev().find_map(|at| {
         let frame = parse_header(bytes.get(at..)?)?;
-        let end = at + HEADER_LEN + frame.len;
-        if end == bytes.len() {
-            let payload = &bytes[at + HEADER_LEN..];
-            let is_it = payload.first() == Some(&response::ERR)
-                && payload.get(1..3) == Some(&error_code::ER_QUERY_INTERRUPTED.to_le_bytes());
-            return is_it.then_some((at, frame.seq));
-        }
-        at = end;
-    }
+        let payload = bytes.get(at + HEADER_LEN..)?;
+        let is_it = frame.len == payload.len()
+            && payload.first() == Some(&response::ERR)
+            && payload.get(1..3) == Some(&error_code::ER_QUERY_INTERRUPTED.to_le_bytes());
+        is_it.then_some((at, frame.seq))
+    })
 }
 
 #[cfg(test)]
@@ -163,6 +159,7 @@ mod tests {
         let before = [2, 0, 0, 6, 1, 2];
         assert_eq!(last_error(&error), Some((0, 7)));
         assert_eq!(last_error(&[&before[..], &error].concat()), Some((6, 7)));
+        assert_eq!(last_error(&[&b"the end of a row"[..], &before, &error].concat()), Some((22, 7)));
         assert_eq!(last_error(&[&error[..], &before].concat()), None);
         assert_eq!(last_error(&[4, 0, 0, 7, 0xff, 0x26, 0x05, b'x']), None);
         assert_eq!(last_error(&error[..6]), None);

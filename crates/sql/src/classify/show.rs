@@ -86,8 +86,9 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             (Keyword::Status, _) | (Keyword::Session | Keyword::Local, Keyword::Status) => {
                 self.uses |= Uses::SESSION_STATUS;
                 self.refuse(Why::Show);
-                self.skip_rest();
             }
+            // They may have a WHERE, which may call anything.
+            (Keyword::Global, Keyword::Status) | (Keyword::Open, Keyword::Tables) => self.refuse(Why::Show),
             _ => {
                 self.refuse(Why::Show);
                 // Accounts (`u@h`) are not user variables.
