@@ -248,7 +248,8 @@ fn check_consistency(stage: &Stage, flavor: Flavor) {
         Ok((item(&rows, "found_on") == name(stage, 1)).then_some(rows))
     });
     let rows = rows.unwrap();
-    assert_eq!(item(&rows, "to_find"), token, "{rows:?}");
+    // At rest, which comes with the second probe, it is all that the primary has, too.
+    assert!(item(&rows, "to_find").ends_with(&token), "{rows:?}");
     assert_eq!(backends(&rows), [name(stage, 1)], "{rows:?}");
     assert_eq!(ran_on(stage, &mut client, WHO), name(stage, 1));
     // Both, as soon as the one that was stopped for a moment is a replica again.

@@ -86,7 +86,6 @@ fn stops(scene: &Scene, word: &str) {
     scene.is("failed");
 }
 
-/// All files with their bytes.
 /// MariaDB writes into a new file, some time later, from which file on it would recover: in the end, from this one.
 fn is_marked(scene: &Scene) -> bool {
     let files = files(scene);
@@ -95,6 +94,7 @@ fn is_marked(scene: &Scene) -> bool {
     scene.cluster.flavor.is_mysql() || bytes.ends_with(&checkpoint)
 }
 
+/// All files with their bytes.
 fn files(scene: &Scene) -> Vec<(PathBuf, Vec<u8>)> {
     let files = scene.folders().into_iter().flat_map(|folder| log_files(&folder));
     files.map(|file| (file.clone(), fs::read(file).unwrap())).collect()
