@@ -108,6 +108,19 @@ impl Stage {
         assert!(done.unwrap().success());
     }
 
+    /// Presses it, and again until that ends the process: one that comes before the program is there is ignored where whoever has
+    /// started it ignores it.
+    pub(crate) fn end_by_ctrl_c(&mut self) {
+        let mut pressed: Option<Instant> = None;
+        eventually("Ctrl-C to end it", || {
+            if pressed.is_none_or(|at| at.elapsed() > Duration::from_millis(100)) {
+                self.press_ctrl_c();
+                pressed = Some(Instant::now());
+            }
+            is_gone(self.child.id())
+        });
+    }
+
     /// Waits for its end; gives back the status, the rest of its output, and its errors.
     pub(crate) fn finish(mut self) -> (ExitStatus, String, String) {
         let mut rest = String::new();
