@@ -468,7 +468,7 @@ mod tests {
     fn what_cannot_be_removed_is_tried_again_until_the_kernel_has_removed_it() {
         // An address of the host itself is not removed.
         let mut place = Place::new(spec(&["127.0.0.1"]), &[]);
-        place.ends = Some(boot_now() + Duration::from_secs(60));
+        place.ends = Some(boot_now() + Duration::from_mins(1));
         assert!(!place.drop_at_once(&Nobody) && place.is_here());
         place.ends = Some(BootTime::default());
         assert!(!place.drop_at_once(&Nobody) && !place.is_here());
