@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_claim_without_an_answer_counts_until_another_has_the_key() {
-        let (key, ttl) = ("vips/w", Duration::from_secs(60));
+        let (key, ttl) = ("vips/w", Duration::from_mins(1));
         let promises = Promises::begin(boot_now(), ttl, None);
         let mut state = State { promises, ..State::default() };
         state.taken.insert(key.to_owned());
