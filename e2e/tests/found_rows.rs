@@ -104,6 +104,8 @@ fn sides(flavor: Flavor) -> (Stage, Client, Client) {
     for sql in MADE {
         direct.run(sql).unwrap();
     }
+    // Reads of any age go to them: without rows there is nothing to count, and to warn of.
+    stage.wait_for_replicas("SELECT (SELECT COUNT(*) FROM app.t) + (SELECT COUNT(*) FROM app.u)").unwrap();
     let proxied = through(&stage.address);
     (stage, direct, proxied)
 }
