@@ -24,10 +24,6 @@ const TEST_THREADS: &str = "4";
 /// Programs that run at the same time: most of the time of each goes by in waiting.
 const LANES: usize = 2;
 
-/// Programs of one test that takes minutes: one that begins last would run beside nothing.
-const FIRST: [&str; 4] =
-    ["e2e/tests/vip.rs", "e2e/tests/driver_suites.rs", "e2e/tests/server_suite.rs", "e2e/tests/ha.rs"];
-
 /// So many tests at most may fail once and pass alone. More are no accident of a busy machine.
 const MOST_UNSTEADY: usize = 3;
 
@@ -104,8 +100,7 @@ fn workspace_tests(arguments: &[&str], lanes: usize, is_wanted: impl Fn(&Built) 
     let built =
         cargo::build(cargo(&["test", "--workspace", "--no-run"])).context("the tests cannot be built")?;
     let binary = cargo::program(&built, "delphinus")?;
-    let mut programs: Vec<_> = built.iter().filter(|one| one.is_test && is_wanted(one)).collect();
-    programs.sort_by_key(|program| turn(&lanes::shown(program)));
+    let programs: Vec<_> = built.iter().filter(|one| one.is_test && is_wanted(one)).collect();
     let command = |program: &Built| {
         let mut command = Command::new(&program.path);
         with_arguments(&mut command, arguments);
@@ -119,11 +114,6 @@ fn workspace_tests(arguments: &[&str], lanes: usize, is_wanted: impl Fn(&Built) 
         bail!("no test was run");
     }
     Ok(outcome)
-}
-
-/// Lower for those that begin earlier; the others stay in cargo's order.
-fn turn(shown: &str) -> usize {
-    FIRST.iter().position(|first| *first == shown).unwrap_or(FIRST.len())
 }
 
 /// The examples in comments, of the crates that have any.
@@ -185,19 +175,6 @@ mod tests {
             tally: Tally { passed, failed },
             failed: names.iter().map(|&name| name.to_owned()).collect(),
             ..Outcome::default()
-        }
-    }
-
-    #[test]
-    fn long_programs_begin_first() {
-        let mut programs =
-            ["e2e/tests/tables.rs", "e2e/tests/ha.rs", "e2e/tests/cache.rs", "e2e/tests/vip.rs"];
-        programs.sort_by_key(|shown| turn(shown));
-        let expected = ["e2e/tests/vip.rs", "e2e/tests/ha.rs", "e2e/tests/tables.rs", "e2e/tests/cache.rs"];
-        assert_eq!(programs, expected);
-        let tree = Tree::read(&cargo::root()).unwrap();
-        for first in FIRST {
-            assert!(tree.rust.iter().any(|file| file.path == first), "there is no {first}");
         }
     }
 
