@@ -260,12 +260,12 @@ fn one_that_was_away_follows(scene: &Scene, [other, away]: &mut [Remote; 2]) {
     let blocked = away.relay.folder.join("epoch.toml.new");
     fs::create_dir(&blocked).unwrap();
     scene.operator().query("SET cluster.failover.step_timeout_ms = 1000").unwrap();
-    away.relay.process.start_again().unwrap();
     let told = || {
         let sql = "SELECT MAX(number) FROM switchovers WHERE requested_by = 'relays' AND state <> 'running'";
         scene.rows(sql)[0][0].parse::<u64>().unwrap_or_default()
     };
     let before = told();
+    away.relay.process.start_again().unwrap();
     until(LIMIT, "the proxy to tell it", || Ok(told() > before)).unwrap();
     let once = told();
     for _ in 0..2 {
