@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_e2e::{Address, ConfigFile, Stage, until};
 use delphinus_sandbox::Flavor;
-use delphinus_testkit::{Client, Param};
+use delphinus_testkit::{Client, Param, Reply};
 
 /// That the bell that tells a session of its end and the client's next command reach its worker in one turn takes several of
 /// them: a hundred or more of these.
@@ -105,7 +105,40 @@ fn kill_does_what_a_server_does() {
         let (_proxy, crowded, _port) = stage.another_proxy(&pool).unwrap();
         a_released_session_ends(&stage, &crowded, flavor);
         a_kill_ends_nothing_of_others(&crowded, flavor);
+        what_is_on_its_way_ends(&stage, flavor);
     }
+}
+
+/// A server that has stopped reading keeps no session that sends it a long command.
+fn what_is_on_its_way_ends(stage: &Stage, flavor: Flavor) {
+    let connect = || stage.address.login().connect().unwrap();
+    let (mut victim, mut killer) = (connect(), connect());
+    victim.run("BEGIN").unwrap();
+    victim.run("SELECT * FROM answered_by FOR UPDATE").unwrap();
+    let id = victim.connection_id();
+    // More than all buffers on the way take.
+    let long = [b"\x03DO '", &vec![b'x'; 12 << 20][..], b"'"].concat();
+    let primary = &stage.cluster.servers[0];
+    primary.pause().unwrap();
+    let ended = thread::scope(|scope| {
+        let sender = scope.spawn(move || victim.send(&long).and_then(|()| victim.read_replies()));
+        let ended = until(NOTICE, "the command to be on its way", || runs(&mut killer, id))
+            .and_then(|()| killer.run(format!("KILL {id}")))
+            .and_then(|_| until(Duration::from_secs(5), "the session to end", || Ok(sender.is_finished())));
+        primary.resume().unwrap();
+        ended.map(|()| sender.join().unwrap())
+    });
+    let told = ended.unwrap_or_else(|error| panic!("{flavor}: {error:#}"));
+    // An error where the monitor was first to find that the server hangs.
+    let is_over = told.as_ref().map_or(true, |replies| matches!(replies[..], [Reply::Failed(_)]));
+    assert!(is_over, "{flavor}: {told:?}");
+}
+
+/// True if a session has a command that has not ended, as the proxy sees it.
+fn runs(asker: &mut Client, id: u32) -> anyhow::Result<bool> {
+    let own = Some(id.to_string().into_bytes());
+    let rows = asker.run("SHOW PROCESSLIST")?.remove(0).rows()?;
+    Ok(rows.iter().any(|row| row[0] == own && row[4] == Some(b"Query".to_vec())))
 }
 
 /// How long sessions kill what another one runs.
