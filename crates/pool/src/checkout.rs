@@ -200,11 +200,6 @@ impl Checkout {
         Ok(())
     }
 
-    /// The same before a statement that may leave the list as it is, or not: an older one would be taken for the session's.
-    pub async fn forget_old_warnings(&mut self) -> Result<(), PoolError> {
-        if self.connection().lists_old() { self.forget_warnings().await } else { Ok(()) }
-    }
-
     /// Prepares `text` in the state that the connection is in.
     pub async fn prepare(&mut self, text: &[u8]) -> Result<BackendStmtId, PoolError> {
         self.save().await?;

@@ -308,7 +308,7 @@ impl Connection {
     }
 
     /// True if the server may list warnings though its owner has none.
-    pub(crate) fn lists_old(&self) -> bool {
+    pub fn lists_old(&self) -> bool {
         self.lists_warnings && self.memory.has_no_warnings() && !self.memory.has_list(self.seen)
     }
 

@@ -27,7 +27,6 @@ use crate::spent::Spent;
 use crate::state::Wanted;
 
 pub(crate) use prepared::{forget_schema, prepare_in};
-pub(crate) use recall::leave_no_old_list;
 pub(crate) use seats::Seats;
 pub(crate) use source::Source;
 

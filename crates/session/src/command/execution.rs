@@ -13,9 +13,10 @@ use super::params::{bind, note_bulk_types, note_types, own_of};
 use crate::answer::{can_ask_anywhere, known_from, splice};
 use crate::client_error::ProxyError;
 use crate::follow::check_last_values;
-use crate::hold::{Held, leave_no_old_list};
+use crate::hold::Held;
 use crate::io::Input;
 use crate::needs::{is_about_insert_id, is_about_last_statement};
+use crate::ready::{leave_no_old_list, restore_insert_id};
 use crate::rescue::Tries;
 use crate::run::Job;
 use crate::session::Session;
@@ -83,10 +84,10 @@ impl Job for Execution {
             check_last_values((&self.statement, text), self.key.state(), checkout.connection())?;
         }
         if !self.tells && is_about_insert_id(&self.statement) {
-            session.held.restore_insert_id(checkout).await?;
+            Box::pin(restore_insert_id(session, checkout)).await?;
         }
         if !self.tells {
-            leave_no_old_list(checkout, &self.statement).await?;
+            leave_no_old_list(session, checkout, &self.statement).await?;
         }
         let bound = self.bind(session, checkout, input).await?;
         if bound.held != input.held {
@@ -141,7 +142,7 @@ impl Execution {
         }
         if is_about_insert_id(&statement) && !is_about_last_statement(&statement) {
             // To prepare it in a session without a schema the connection may have started over since it was chosen.
-            session.held.restore_insert_id(checkout).await?;
+            Box::pin(restore_insert_id(session, checkout)).await?;
         }
         if session.state.shows_tracking(&self.statement, self.key.text()) {
             Box::pin(session.state.hide_own_tracking(checkout)).await?;

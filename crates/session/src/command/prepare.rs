@@ -17,10 +17,10 @@ use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use crate::answer::{Known, check_spelled_kill, kill_named_by, list_left, splice};
 use crate::client_error::{ProxyError, Steered};
 use crate::follow::uncover;
-use crate::hold::leave_no_old_list;
 use crate::io::Relayed;
 use crate::io::{Client, Input, Text};
 use crate::needs::as_unknown;
+use crate::ready::leave_no_old_list;
 use crate::run::{Carried, Job};
 use crate::served::Outcome;
 use crate::session::Session;
@@ -68,11 +68,11 @@ impl Job for Preparation {
 
     async fn ready(
         &mut self,
-        _: &mut Session,
+        session: &mut Session,
         checkout: &mut Checkout,
         input: Input,
     ) -> Result<Input, ProxyError> {
-        leave_no_old_list(checkout, &self.statement).await?;
+        leave_no_old_list(session, checkout, &self.statement).await?;
         Ok(input)
     }
 }

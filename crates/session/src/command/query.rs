@@ -13,9 +13,9 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, query_attributes, q
 
 use crate::client_error::ProxyError;
 use crate::follow::{Noted, uncover};
-use crate::hold::leave_no_old_list;
 use crate::io::{Input, Relayed, Text};
 use crate::needs::{Needs, as_unknown, may_make_ids_unseen};
+use crate::ready::{leave_no_old_list, restore_insert_id};
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
@@ -51,9 +51,9 @@ impl Job for QueryText<'_> {
         }
         // What it leaves could not be told from what another session has left there.
         if may_make_ids_unseen(self.statement) {
-            Box::pin(session.held.restore_insert_id(checkout)).await?;
+            Box::pin(restore_insert_id(session, checkout)).await?;
         }
-        leave_no_old_list(checkout, self.statement).await?;
+        leave_no_old_list(session, checkout, self.statement).await?;
         Ok(input)
     }
 }

@@ -22,6 +22,7 @@ use crate::follow::{RUNS_TEXTS, TextExecuted, TextRun, TextsRun, check_last_valu
 use crate::fresh::Token;
 use crate::io::{Client, HELD, Input, Text};
 use crate::needs::{is_about_insert_id, is_ordinary, pinning};
+use crate::ready::restore_insert_id;
 use crate::rescue::{Tries, take_bound};
 use crate::run::{Carried, Job, may_ask_for_file};
 use crate::served::{Outcome, Served};
@@ -238,7 +239,7 @@ impl Session {
         sql: &[u8],
     ) -> Result<(), ProxyError> {
         if is_about_insert_id(statement) {
-            self.held.restore_insert_id(checkout).await?;
+            restore_insert_id(self, checkout).await?;
         }
         if self.state.shows_tracking(statement, sql) {
             self.state.hide_own_tracking(checkout).await?;

@@ -4,10 +4,9 @@
 //! session's memory, once its connections have told it what they know.
 
 use delphinus_pool::{Checkout, Connection, PoolError};
-use delphinus_sql::{Class, Effects, Statement, Uses};
+use delphinus_sql::{Class, Statement, Uses};
 
 use super::Held;
-use crate::client_error::ProxyError;
 use crate::state::Wanted;
 
 impl Held {
@@ -33,11 +32,16 @@ impl Held {
         self.memory.wait_until_saved().await;
     }
 
-    /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
-    pub(crate) async fn restore_insert_id(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
+    /// Sees to it that the memory has what LAST_INSERT_ID() is for the session, where this connection does not know it.
+    pub(crate) async fn recall_insert_id(&mut self, checkout: &mut Checkout) {
         if !checkout.connection().has_insert_id(&self.memory) {
             Box::pin(self.recall()).await;
         }
+    }
+
+    /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
+    async fn restore_insert_id(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
+        self.recall_insert_id(checkout).await;
         let memory = self.memory.clone();
         checkout.restore_insert_id(&memory).await
     }
@@ -99,16 +103,4 @@ impl Held {
         }
         Ok(!uses.contains(Uses::FOUND_ROWS) || checkout.connection().tells_rows())
     }
-}
-
-/// Sees to it that the list of warnings which `statement` leaves, if it has none of its own, is the session's.
-#[inline]
-pub(crate) async fn leave_no_old_list(
-    checkout: &mut Checkout,
-    statement: &Statement,
-) -> Result<(), ProxyError> {
-    if statement.effects.intersects(Effects::OPAQUE) {
-        Box::pin(checkout.forget_old_warnings()).await?;
-    }
-    Ok(())
 }
