@@ -59,7 +59,7 @@ impl Leave for OfCluster {
                     )
                 }
                 (None, None) => {
-                    "the lease store has not said yet who acts for this cluster: run the command again"
+                    "the lease store has not said yet which member acts for this cluster: run the command again"
                         .to_owned()
                 }
             }),

@@ -121,7 +121,7 @@ fn in_clear(failsafe: &Failsafe) -> Option<VipFinding> {
     let (host, _) = failsafe.address.strip_prefix("http://")?.rsplit_once(':')?;
     let is_ok = is_this_machine(host.trim_matches(['[', ']']));
     let advice = "write failsafe_address = \"https://..\" with failsafe_ca on all members, and tls_cert and tls_key in [http]";
-    let result = "other members send failsafe_token to this one in clear: who reads it on the network may do everything here";
+    let result = "other members send failsafe_token to this one in clear: a program that reads it on the network may do everything here";
     (!is_ok).then(|| of_lease("failsafe token", false, result.to_owned(), advice))
 }
 

@@ -50,17 +50,23 @@ impl Etcd {
         json!({"request_put": {"key": self.key(key), "value": STANDARD.encode(value), "lease": lease.to_string()}})
     }
 
+    /// Each answer of etcd's has a header, also an empty one.
+    fn ask(&mut self, path: &str, body: &Value) -> Result<Value, StoreError> {
+        let answer = self.gateway.post(path, body)?;
+        if answer["header"].is_object() { Ok(answer) } else { Err(not_etcds(&answer)) }
+    }
+
     /// Does `success` if the comparison holds; says whether it did.
     fn only_if(&mut self, compare: &Value, success: &Value) -> Result<bool, StoreError> {
         let body = json!({"compare": [compare], "success": [success]});
-        let answer = self.gateway.post("/v3/kv/txn", &body)?;
+        let answer = self.ask("/v3/kv/txn", &body)?;
         Ok(answer["succeeded"].as_bool().unwrap_or(false))
     }
 }
 
 impl Store for Etcd {
     fn grant(&mut self, ttl: Duration) -> Result<Granted, StoreError> {
-        let answer = self.gateway.post("/v3/lease/grant", &json!({"TTL": seconds(ttl).to_string()}))?;
+        let answer = self.ask("/v3/lease/grant", &json!({"TTL": seconds(ttl).to_string()}))?;
         match (number(&answer["ID"]), number(&answer["TTL"])) {
             (Some(lease), Some(ttl)) => Ok(Granted { lease, ttl: Duration::from_secs(ttl) }),
             _ => Err(StoreError::Refused(format!("no lease in the answer: {}", shortened(&answer)))),
@@ -68,6 +74,7 @@ impl Store for Etcd {
     }
 
     fn renew(&mut self, lease: u64) -> Result<Option<Duration>, StoreError> {
+        // A stream: its header is inside.
         let answer = self.gateway.post("/v3/lease/keepalive", &json!({"ID": lease.to_string()}))?;
         if !answer["result"].is_object() {
             return Err(not_etcds(&answer));
@@ -77,7 +84,7 @@ impl Store for Etcd {
     }
 
     fn end(&mut self, lease: u64) -> Result<(), StoreError> {
-        self.gateway.post("/v3/lease/revoke", &json!({"ID": lease.to_string()})).map(drop)
+        self.ask("/v3/lease/revoke", &json!({"ID": lease.to_string()})).map(drop)
     }
 
     fn claim(&mut self, key: &str, value: &str, lease: u64) -> Result<Claimed, StoreError> {
@@ -100,11 +107,11 @@ impl Store for Etcd {
 
     fn put(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
         let body = json!({"key": self.key(key), "value": STANDARD.encode(value)});
-        self.gateway.post("/v3/kv/put", &body).map(drop)
+        self.ask("/v3/kv/put", &body).map(drop)
     }
 
     fn delete(&mut self, key: &str) -> Result<(), StoreError> {
-        self.gateway.post("/v3/kv/deleterange", &json!({"key": self.key(key)})).map(drop)
+        self.ask("/v3/kv/deleterange", &json!({"key": self.key(key)})).map(drop)
     }
 
     fn write_as(&mut self, key: &str, value: Option<&str>, by: &Holding) -> Result<bool, StoreError> {
@@ -128,11 +135,7 @@ impl Store for Etcd {
     }
 
     fn list(&mut self) -> Result<Vec<Entry>, StoreError> {
-        let answer = self.gateway.post("/v3/kv/range", &range(&self.prefix))?;
-        // An empty list of etcd's has a header all the same.
-        if !answer["header"].is_object() {
-            return Err(not_etcds(&answer));
-        }
+        let answer = self.ask("/v3/kv/range", &range(&self.prefix))?;
         let none = Vec::new();
         let all = answer["kvs"].as_array().unwrap_or(&none).iter();
         Ok(all.filter_map(|one| entry(one, &self.prefix)).collect())
@@ -177,7 +180,7 @@ fn seconds(ttl: Duration) -> u64 {
     ttl.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX)
 }
 
-/// It does not say that a lease is over, or that there are no keys.
+/// Another program has answered: nothing is known of leases and keys, and nothing was done.
 fn not_etcds(answer: &Value) -> StoreError {
     StoreError::Unreachable(format!("the answer is not etcd's: {}", shortened(answer)))
 }
@@ -225,6 +228,7 @@ mod tests {
         let end = STANDARD.decode(range["range_end"].as_str().unwrap()).unwrap();
         assert_eq!(end, b"/d0");
     }
+
     /// A load balancer without a member behind it, or another program on the port: addresses stay until the tenure ends.
     #[test]
     fn an_answer_that_is_not_etcds_ends_no_lease_and_hides_no_key() {
@@ -234,7 +238,8 @@ mod tests {
         let page = "<html>It works</html>";
         let over = r#"{"result":{"header":{"revision":"4"},"ID":"7"}}"#;
         let empty = r#"{"header":{"revision":"4"}}"#;
-        let answers = [page, "", "{}", over, page, "{}", empty].map(|text| (200_u16, text));
+        let answers = [page, "", "{}", over, page, "{}", empty, "{}", "{}", page, "{}", empty]
+            .map(|text| (200_u16, text));
         let serving = std::thread::spawn(move || serve(&listener, &answers));
         for _ in 0..3 {
             assert!(matches!(etcd.renew(7), Err(StoreError::Unreachable(_))));
@@ -244,6 +249,10 @@ mod tests {
             assert!(matches!(etcd.list(), Err(StoreError::Unreachable(_))));
         }
         assert_eq!(etcd.list(), Ok(Vec::new()));
+        let is_unknown = |done| matches!(done, Err(StoreError::Unreachable(_)));
+        assert!(is_unknown(etcd.put("k", "v")) && is_unknown(etcd.delete("k")));
+        assert!(is_unknown(etcd.swap("k", "v", 1).map(drop)) && is_unknown(etcd.release("k", 1)));
+        assert_eq!(etcd.put("k", "v"), Ok(()));
         serving.join().unwrap();
     }
 }

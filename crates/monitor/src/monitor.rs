@@ -175,11 +175,11 @@ impl Around<'_> {
     }
 
     /// After everybody was told that nothing is known of what is there.
-    fn follow_name(&self, backend: BackendId, to: IpAddr) {
+    fn follow_name(&self, backend: BackendId, name: &str, to: IpAddr) {
         let place = &self.settings.spec(backend).place;
         let spot = place.spot();
-        // Meanwhile it may have another address, which is no name: nobody would look that up and find the mistake.
-        if spot.host_name().is_some() {
+        // Meanwhile it may have another address. What was found is not about that.
+        if spot.host_name() == Some(name) {
             place.move_to(Spot { ip: Some(to), ..(*spot).clone() });
         }
         if let Some(one) = self.watched.get(backend.index()) {
@@ -221,8 +221,8 @@ impl Around<'_> {
             self.alarm.trouble(now);
         }
         for observation in seen.drain(..) {
-            if let Observation::Moved { backend, to, .. } = observation {
-                self.follow_name(backend, to);
+            if let Observation::Moved { backend, name, to, .. } = &observation {
+                self.follow_name(*backend, name, *to);
             }
             if let Observation::Traffic { backend, .. } = observation
                 && let Some(one) = self.watched.get(backend.index())
@@ -309,15 +309,21 @@ mod tests {
         assert!(answers(2) > 2 + 2, "the probes of another server are later than all of the one before");
     }
 
-    /// It was a name when that was looked up.
+    /// The configuration has changed since that was looked up.
     #[test]
-    fn an_address_that_is_no_name_gets_none_that_was_found_for_a_name() {
+    fn an_address_gets_none_that_was_found_for_another_name() {
         let settings = Rc::new(sample(Kind::Static, 1));
         let alarm = Alarm::new(&settings);
         let around = Around { watched: &[], kind: Kind::Static, heart: None, alarm, settings: &settings };
-        around.follow_name(BackendId(0), IpAddr::from([10, 0, 0, 9]));
-        let place = &settings.spec(BackendId(0)).place;
-        assert_eq!((place.spot().ip, place.moves()), (None, 0));
+        let (place, to) = (&settings.spec(BackendId(0)).place, IpAddr::from([10, 0, 0, 9]));
+        around.follow_name(BackendId(0), "db-old", to);
+        assert_eq!((place.spot().ip, place.moves()), (None, 0), "it is no name");
+        let address = Some(Address::Tcp("db-new".to_owned(), 3306));
+        place.move_to(Spot { address, ..Spot::clone(&place.spot()) });
+        around.follow_name(BackendId(0), "db-old", to);
+        assert_eq!(place.spot().ip, None, "it is another name");
+        around.follow_name(BackendId(0), "db-new", to);
+        assert_eq!(place.spot().ip, Some(to));
     }
 
     #[test]

@@ -108,7 +108,8 @@ impl Names {
             Choice::Settle(ip) => place.settle(&spot, ip),
             Choice::Move(to) => {
                 // A closed channel means that the proxy stops.
-                let _ = self.sender.send(Observation::Moved { backend: id, at: rt::now(), to }).await;
+                let moved = Observation::Moved { backend: id, at: rt::now(), name: name.into(), to };
+                let _ = self.sender.send(moved).await;
             }
         }
     }

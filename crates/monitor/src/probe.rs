@@ -345,9 +345,16 @@ impl Prober {
         }
         let pace = self.settings.tuning().discovery_interval;
         if self.followers.as_ref().is_none_or(|(at, _)| at.elapsed() >= pace) {
+            // Before it is asked: the caller's limit may end the probe here. The next one must not wait for the same list again.
+            let (unseen, _) = followers::judged(None)?;
+            let before = self.followers.replace((rt::now(), unseen));
             let reading = followers::read(&mut kept.connection, facts);
             let reading = rt::timeout(self.settings.timeout() / 2, reading).await;
-            let (followers, is_usable) = followers::judged(reading)?;
+            let judged = followers::judged(reading);
+            if judged.is_err() {
+                self.followers = before;
+            }
+            let (followers, is_usable) = judged?;
             if !is_usable {
                 kept.fate = Fate::Dropped;
             } else if matches!(followers, Followers::Unseen(_)) {

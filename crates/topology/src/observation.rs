@@ -45,6 +45,8 @@ pub enum Observation {
         backend: BackendId,
         /// When that was found out.
         at: Instant,
+        /// The host name that was looked up.
+        name: Arc<str>,
         /// Where it is now.
         to: IpAddr,
     },

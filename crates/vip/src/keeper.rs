@@ -286,7 +286,11 @@ impl Work {
             }
             // What is in the kernel now leaves first.
             let is_left = before.iter().chain(&self.leaving).any(|place| place.is_before(spec));
-            self.places.push(Place::new(spec.clone(), if is_left { &[] } else { &interfaces }));
+            self.places.push(Place::new(
+                spec.clone(),
+                if is_left { &[] } else { &interfaces },
+                self.lease.ttl(),
+            ));
         }
         self.leaving.extend(before);
     }

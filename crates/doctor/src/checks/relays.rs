@@ -216,7 +216,7 @@ fn semi_sync(facts: &Facts<'_>, source: &Source, answer: &Answer) -> Vec<Told> {
             "relay_semi_sync_at_start",
             Severity::Warning,
             format!("{} was switched on by SET GLOBAL", names.enabled),
-            "after a restart the source commits without the relay, until somebody sees it",
+            "after a restart the source commits without the relay until an operator switches that on again",
             names.at_start(answer),
         ));
     }

@@ -218,6 +218,9 @@ fn what_to_do_about_a_server_without_an_answer_fits_its_words() {
         ("error 1226: User 'monitor' has exceeded", "SHOW PROCESSLIST", "lives"),
         ("error 1045: Access denied", "CREATE USER", "lives"),
         ("error 1130: Host '10.0.0.1' is not allowed", "CREATE USER", "lives"),
+        ("error 3159: Connections using insecure transport", "CREATE USER", "lives"),
+        ("error 1049: Unknown database", "start the server", "down"),
+        ("error 1129: Host '10.0.0.1' is blocked", "let the proxy's host through", "down"),
         ("connection refused", "start the server", "down"),
     ] {
         let found =

@@ -132,8 +132,14 @@ mod tests {
         let roll = Roll { list: members.clone().into(), ..Roll::default() };
         state.promises.promise(plea, Some(&roll), boot_now()).unwrap();
         (entry.lease, entry.epoch) = (7, 5);
+        entry.value = "a".to_owned();
         view.entries.insert(key.to_owned(), entry);
         settle(&mut state, &view, Some("a"));
         assert_eq!(state.given_back.get(key), Some(&5));
+        // It is free again, and the promise holds.
+        failsafe::note(&mut state.promises, &view);
+        view.entries.clear();
+        failsafe::note(&mut state.promises, &view);
+        assert!(state.promises.is_promised(key, "a", boot_now()));
     }
 }

@@ -56,7 +56,7 @@ fn revision(view: &View) -> u64 {
 /// Takes in who holds what.
 pub(super) fn note(promises: &mut Promises, view: &View) {
     let held = view.entries.iter().filter(|(key, entry)| key.starts_with(KEPT) && entry.lease != 0);
-    promises.note(held.map(|(key, entry)| (key.clone(), entry.value.clone())));
+    promises.note(held.map(|(key, entry)| (key.clone(), entry.value.clone())), boot_now());
 }
 
 /// True if this member may take a key that is free.

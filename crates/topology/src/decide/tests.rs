@@ -551,7 +551,7 @@ fn a_backend_that_has_moved_is_another_server() {
         let to = IpAddr::from([10, 0, 0, 2]);
         bench.now += Duration::from_secs(1);
         let at = bench.now;
-        bench.see(Observation::Moved { backend: BackendId(0), at, to });
+        bench.see(Observation::Moved { backend: BackendId(0), at, name: "db".into(), to });
         assert_eq!(bench.health(0), "unknown");
         let is_static = kind == Kind::Static;
         assert_eq!(bench.snapshot.primary().is_some(), is_static, "the name has the role, or nobody");
@@ -589,7 +589,12 @@ fn another_server_at_the_primarys_name_or_address_has_the_role_for_another_time(
     assert_eq!(times(&mut bench, 0, of(4)), 2, "a virtual IP has moved");
     assert_eq!(bench.snapshot.succession.since, Some(bench.now));
     let at = bench.now + Duration::from_secs(1);
-    bench.see(Observation::Moved { backend: BackendId(0), at, to: IpAddr::from([10, 0, 0, 2]) });
+    bench.see(Observation::Moved {
+        backend: BackendId(0),
+        at,
+        name: "db".into(),
+        to: IpAddr::from([10, 0, 0, 2]),
+    });
     assert_eq!(bench.snapshot.succession.number, 3, "its name leads to another address");
     bench.now = at;
     assert_eq!(times(&mut bench, 0, of(5)), 3, "that was counted");

@@ -106,9 +106,15 @@ impl Promises {
         self.from.is_some()
     }
 
-    /// Takes in who holds what, and who the members are, as the store has shown it.
-    pub fn note(&mut self, held: impl Iterator<Item = (String, String)>) {
-        self.last.extend(held);
+    /// Takes in who holds what, and who the members are, as the store has shown it. A holder that stays by a promise counts as the last one
+    /// also where the store shows another: this member's own claim, that came late, is given back, and must not end the promise.
+    pub fn note(&mut self, held: impl Iterator<Item = (String, String)>, now: BootTime) {
+        for (key, holder) in held {
+            let stays = self.last.get(&key).is_some_and(|last| self.holds(last, now));
+            if !stays {
+                self.last.insert(key, holder);
+            }
+        }
         if std::mem::take(&mut self.is_answered) {
             self.unsure.clear();
         }

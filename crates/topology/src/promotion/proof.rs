@@ -368,7 +368,7 @@ pub(super) fn are_all_shut(
     for server in servers.iter().filter(|server| server.id != from.id) {
         let own = server.standing().ok_or_else(|| {
             format!(
-                "{} cannot be asked, and this proxy has not seen who acknowledged to {}",
+                "{} cannot be asked, and this proxy has not seen which servers acknowledged to {}",
                 server.name, from.name
             )
         })?;

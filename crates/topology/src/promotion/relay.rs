@@ -111,7 +111,7 @@ impl Relay {
 
 /// What of a server's transactions can come to a relay. A `MariaDB` server may have domains of which nothing is in its log: `gtid_slave_pos`
 /// was set when it was made from a backup.
-fn logged(standing: &Standing) -> GtidSet {
+pub(super) fn logged(standing: &Standing) -> GtidSet {
     let (GtidSet::MariaDb(executed), Some(log)) = (&*standing.executed, &standing.written) else {
         return GtidSet::clone(&standing.executed);
     };

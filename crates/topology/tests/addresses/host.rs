@@ -191,8 +191,11 @@ impl Host {
         self.life.has_listed = true;
         let held = self.life.shown.keys.iter().filter(|(key, _)| key.starts_with("vips/"));
         let held: Vec<_> = held.map(|(key, held)| (key.clone(), held.value.clone())).collect();
+        if fault != Some(Fault::TakesWhatItHasPromised) {
+            self.settle(now);
+        }
         let roll = self.roll();
-        self.life.stay.promises.note(held.into_iter());
+        self.life.stay.promises.note(held.into_iter(), boot(now));
         self.let_go_of_others();
         self.remember();
         if self.life.leaving.is_some() {
@@ -203,6 +206,19 @@ impl Host {
             }
         } else if let Some(swap) = self.write_list(now, fault) {
             self.life.questions.push_front(swap);
+        }
+    }
+
+    /// What a look says of claims whose answer was lost; as `keeper/claims.rs`.
+    fn settle(&mut self, now: u64) {
+        let Life { shown, stay, given_back, lease, .. } = &mut self.life;
+        for (key, held) in &shown.keys {
+            let Some(name) = key.strip_prefix("vips/") else { continue };
+            if Some(held.lease) != *lease {
+                stay.taken.remove(key);
+            } else if stay.promises.is_promised(key, &self.name, boot(now)) {
+                given_back.insert(name.to_owned(), held.epoch);
+            }
         }
     }
 

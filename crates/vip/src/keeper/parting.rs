@@ -7,6 +7,7 @@
 //! peace: only at the end of the time all are asked once more.
 
 use std::collections::HashSet;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -41,7 +42,14 @@ pub(super) struct Parting {
     in_vain: u32,
     /// The addresses that no new client is let in by: settings may change meanwhile.
     shut: Vec<IpAddr>,
+    /// The kernel does not say which sessions there are.
+    is_blind: bool,
+    /// Asks the kernel.
+    on: On,
 }
+
+/// Finds the connections on an address.
+type On = fn(IpAddr) -> io::Result<Vec<Connection>>;
 
 /// What is left of the sessions that are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +63,16 @@ enum Left {
 impl Parting {
     /// Its sessions get so much time.
     pub(super) fn begin(time: Duration) -> Self {
-        Self { begun: Instant::now(), time, waits_for: None, last_call: None, in_vain: 0, shut: Vec::new() }
+        Self {
+            begun: Instant::now(),
+            time,
+            waits_for: None,
+            last_call: None,
+            in_vain: 0,
+            shut: Vec::new(),
+            is_blind: false,
+            on: sessions::on,
+        }
     }
 
     /// The time is over.
@@ -89,11 +106,12 @@ impl Parting {
     ) -> bool {
         let Some(called) = self.last_call else {
             let begins = self.waits_for.is_none();
-            let waits_for = self.waits_for.get_or_insert_with(|| peers(spec));
-            let left = ask_to_end(spec, (of, begins), waits_for);
+            let on = self.on;
+            self.waits_for.get_or_insert_with(|| peers(spec, on));
+            let left = self.ask_to_end(spec, of, begins);
             let rest = self.time.saturating_sub(self.begun.elapsed());
             let moment = if spec.vip.role == VipRole::Proxy { SHUT } else { OPEN };
-            if !calls_all(left, (self.in_vain, moment), rest, || peers(spec).is_empty()) {
+            if !calls_all(left, (self.in_vain, moment), rest, || peers(spec, on).is_empty()) {
                 return true;
             }
             before_last();
@@ -101,16 +119,15 @@ impl Parting {
             if spec.vip.role == VipRole::Proxy && of.shut(&spec.addresses, true) {
                 self.shut.clone_from(&spec.addresses);
             }
-            let waits_for = self.waits_for.insert(peers(spec));
-            return ask_to_end(spec, (of, true), waits_for) != Left::Nothing;
+            self.waits_for = Some(peers(spec, on));
+            return self.ask_to_end(spec, of, true) != Left::Nothing;
         };
         let is_shut = !self.shut.is_empty();
         if is_shut {
             // Whoever was on the way in meanwhile.
-            self.waits_for = Some(peers(spec));
+            self.waits_for = Some(peers(spec, self.on));
         }
-        let waits_for = self.waits_for.get_or_insert_default();
-        let left = ask_to_end(spec, (of, is_shut), waits_for);
+        let left = self.ask_to_end(spec, of, is_shut);
         if called.elapsed() < lasts(if is_shut { SHUT } else { OPEN }, self.in_vain) {
             return left != Left::Nothing;
         }
@@ -122,6 +139,52 @@ impl Parting {
         self.last_call = None;
         self.in_vain += 1;
         true
+    }
+
+    /// What is left of those that are waited for. Where the kernel does not say, there may be sessions as long as their time lasts.
+    fn ask_to_end(&mut self, spec: &Spec, of: &dyn Sessions, begins: bool) -> Left {
+        let mut left = Left::Nothing;
+        for address in &spec.addresses {
+            match self.ask_on(*address, of, begins) {
+                Ok(what) => left = left.max(what),
+                Err(error) => {
+                    left = Left::Sessions;
+                    // Those that come meanwhile are asked at the end: nobody sees when the others are gone.
+                    self.in_vain = CALLS;
+                    if !std::mem::replace(&mut self.is_blind, true) {
+                        tracing::warn!(
+                            vip = &*spec.vip.name, %error,
+                            "cannot see the sessions on a virtual IP: it leaves when their time is over"
+                        );
+                    }
+                }
+            }
+        }
+        left
+    }
+
+    fn ask_on(&self, address: IpAddr, of: &dyn Sessions, begins: bool) -> io::Result<Left> {
+        let mut all = match (self.on)(address) {
+            Ok(all) => all,
+            Err(error) => {
+                // This process knows its own sessions without the kernel.
+                of.leave(address, &[], begins);
+                return Err(error);
+            }
+        };
+        all.retain(|one| self.waits_for.as_ref().is_some_and(|them| them.contains(&one.peer())));
+        let clients: Vec<SocketAddr> = all.iter().map(Connection::peer).collect();
+        let idle = of.leave(address, &clients, begins);
+        let busy = all.iter().filter(|one| !idle.contains(&one.peer()));
+        let what = busy.map(|one| match (one.is_open(), one.is_coming()) {
+            (true, _) => Left::Sessions,
+            (false, true) => Left::Coming,
+            (false, false) => Left::Nothing,
+        });
+        let left = what.max().unwrap_or(Left::Nothing);
+        // Those that are not cut are there at the next look.
+        let _ = cut(address, |one| idle.contains(&one.peer()));
+        Ok(left)
     }
 
     /// Clients are let in again.
@@ -152,29 +215,10 @@ fn calls_all(
     rest <= lasts(moment, in_vain) || left != Left::Sessions && is_empty()
 }
 
-fn peers(spec: &Spec) -> HashSet<SocketAddr> {
-    let on = |address: &IpAddr| sessions::on(*address).unwrap_or_default();
-    spec.addresses.iter().flat_map(on).map(|one| one.peer()).collect()
-}
-
-/// What is left of those that are waited for.
-fn ask_to_end(spec: &Spec, (of, begins): (&dyn Sessions, bool), waits_for: &HashSet<SocketAddr>) -> Left {
-    let mut left = Left::Nothing;
-    for address in &spec.addresses {
-        let mut all = sessions::on(*address).unwrap_or_default();
-        all.retain(|one| waits_for.contains(&one.peer()));
-        let clients: Vec<SocketAddr> = all.iter().map(Connection::peer).collect();
-        let idle = of.leave(*address, &clients, begins);
-        let busy = all.iter().filter(|one| !idle.contains(&one.peer()));
-        let what = busy.map(|one| match (one.is_open(), one.is_coming()) {
-            (true, _) => Left::Sessions,
-            (false, true) => Left::Coming,
-            (false, false) => Left::Nothing,
-        });
-        left = left.max(what.max().unwrap_or(Left::Nothing));
-        let _ = cut(*address, |one| idle.contains(&one.peer()));
-    }
-    left
+fn peers(spec: &Spec, on: On) -> HashSet<SocketAddr> {
+    // What cannot be seen is told where it is asked to end.
+    let all = spec.addresses.iter().flat_map(|address| on(*address).unwrap_or_default());
+    all.map(|one| one.peer()).collect()
 }
 
 #[cfg(test)]
@@ -188,37 +232,69 @@ mod tests {
 
     /// What was shut and opened, in order.
     #[derive(Default)]
-    struct Door(RefCell<Vec<(Vec<IpAddr>, bool)>>);
+    struct Door {
+        shut: RefCell<Vec<(Vec<IpAddr>, bool)>>,
+        asked: RefCell<Vec<IpAddr>>,
+    }
 
     impl Sessions for Door {
-        fn leave(&self, _: IpAddr, _: &[SocketAddr], _: bool) -> Vec<SocketAddr> {
+        fn leave(&self, address: IpAddr, _: &[SocketAddr], _: bool) -> Vec<SocketAddr> {
+            self.asked.borrow_mut().push(address);
             Vec::new()
         }
 
         fn shut(&self, addresses: &[IpAddr], is_shut: bool) -> bool {
-            self.0.borrow_mut().push((addresses.to_vec(), is_shut));
+            self.shut.borrow_mut().push((addresses.to_vec(), is_shut));
             true
         }
+    }
+
+    fn spec(addresses: &[IpAddr]) -> Spec {
+        Spec {
+            vip: Vip { name: "apps".into(), role: VipRole::Proxy },
+            addresses: addresses.to_vec(),
+            interface: None,
+            kill_on_move: KillOnMove::Transactions,
+            drain: Duration::from_secs(20),
+        }
+    }
+
+    /// The kernel has no `tcp_diag`.
+    #[test]
+    fn where_the_kernel_does_not_show_sessions_they_have_their_time() {
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        let (spec, door) = (spec(&[address]), Door::default());
+        let mut parting = Parting::begin(spec.drain);
+        parting.on = |_| Err(io::ErrorKind::NotFound.into());
+        for _ in 0..3 {
+            assert!(parting.has_sessions(&spec, &door, || {}));
+        }
+        assert!(!parting.is_last_call(), "new clients are served");
+        assert_eq!(
+            door.asked.borrow().as_slice(),
+            [address; 3],
+            "the process's own sessions are asked to end"
+        );
+        parting.time = lasts(SHUT, CALLS);
+        assert!(
+            parting.has_sessions(&spec, &door, || {}) && parting.is_last_call(),
+            "all are asked at the end"
+        );
     }
 
     /// A reload takes an address out of the settings at that moment.
     #[test]
     fn what_was_shut_is_opened_whatever_the_settings_say_by_then() {
         let addresses = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse::<IpAddr>().unwrap()).to_vec();
-        let mut spec = Spec {
-            vip: Vip { name: "apps".into(), role: VipRole::Proxy },
-            addresses: addresses.clone(),
-            interface: None,
-            kill_on_move: KillOnMove::Transactions,
-            drain: Duration::from_secs(20),
-        };
+        let mut spec = spec(&addresses);
         let (door, mut parting) = (Door::default(), Parting::begin(spec.drain));
+        parting.on = |_| Ok(Vec::new());
         parting.has_sessions(&spec, &door, || {});
         spec.addresses.pop();
         parting.has_sessions(&spec, &door, || {});
         parting.open(&door);
         parting.open(&door);
-        assert_eq!(door.0.into_inner(), [(addresses.clone(), true), (addresses, false)]);
+        assert_eq!(door.shut.into_inner(), [(addresses.clone(), true), (addresses, false)]);
     }
 
     /// One client's long transaction must not cost others their connections again and again.

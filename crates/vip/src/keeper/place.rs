@@ -37,6 +37,8 @@ pub(super) struct Place {
     /// What comes for it too early or too late when it leaves.
     onward: Vec<Onward>,
     error: Option<String>,
+    /// Why its sessions could not be ended, as it was told last.
+    not_cut: Option<String>,
     /// Since when, and when last, it could not be kept here for a reason that is this host's.
     fails: Option<(Instant, Instant)>,
     /// When the kernel removes it by itself.
@@ -45,8 +47,9 @@ pub(super) struct Place {
 
 impl Place {
     /// An address that is in the kernel already was added by a process before this one, or by hand: perhaps without a lifetime, and on
-    /// another interface, where it would stay when the lease is lost.
-    pub(super) fn new(spec: Spec, interfaces: &[Interface]) -> Self {
+    /// another interface, where it would stay when the lease is lost. Where it cannot be removed that is tried again for one `ttl`, as the
+    /// end of its lifetime is not known.
+    pub(super) fn new(spec: Spec, interfaces: &[Interface], ttl: Duration) -> Self {
         let is_there = |address: &IpAddr| {
             interfaces.iter().any(|one| one.addresses.contains(&(*address, full(*address))))
         };
@@ -63,8 +66,9 @@ impl Place {
             parting: None,
             onward: Vec::new(),
             error: None,
+            not_cut: None,
             fails: None,
-            ends: None,
+            ends: is_here.then(|| boot_now() + ttl),
         }
     }
 
@@ -78,7 +82,7 @@ impl Place {
         let leaving = (!leaves.addresses.is_empty() && self.is_here()).then(|| Self {
             condition: Condition::Here,
             ends: self.ends,
-            ..Self::new(leaves, &[])
+            ..Self::new(leaves, &[], Duration::ZERO)
         });
         (self, leaving)
     }
@@ -160,6 +164,7 @@ impl Place {
             Err(error) => return self.has_failed(error, until, comes, &added),
         };
         (self.error, self.fails) = (warning, None);
+        self.not_cut = None;
         if comes || !self.joins.is_empty() {
             (self.came, self.announced) = (Instant::now(), 0);
             self.joins.clear();
@@ -327,7 +332,12 @@ impl Place {
             for address in &self.spec.addresses {
                 // While the address is still there: the other end hears of it.
                 if let Err(error) = cut(*address, |_| true) {
-                    tracing::warn!(vip = &**self.name(), %error, "cannot end the sessions on a virtual IP");
+                    let error = error.to_string();
+                    // It may be tried five times a second.
+                    if self.not_cut.as_ref() != Some(&error) {
+                        tracing::warn!(vip = &**self.name(), %error, "cannot end the sessions on a virtual IP");
+                    }
+                    self.not_cut = Some(error);
                 }
             }
         }
@@ -348,6 +358,8 @@ impl Place {
                     tracing::error!(vip = &**self.name(), %error, "cannot remove a virtual IP");
                 }
                 self.error = Some(error);
+                // If it stays after all, it comes anew: another host may have had it in between, and neighbours send to that one.
+                self.joins.clone_from(&self.spec.addresses);
             }
         }
         if let Some(mut parting) = self.parting.take() {
@@ -433,20 +445,26 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_added_later_comes_and_what_was_found_may_be_anywhere() {
-        let (place, leaving) = Place::new(spec(&["10.0.0.1"]), &[]).with(spec(&["10.0.0.1", "10.0.0.2"]));
-        assert_eq!(place.joins, ["10.0.0.2".parse::<IpAddr>().unwrap()]);
-        assert!(leaving.is_none());
-        let lo = Interface {
+    const TTL: Duration = Duration::from_mins(1);
+
+    fn lo(address: &str) -> Interface {
+        Interface {
             index: 1,
             name: "lo".into(),
             mac: None,
             is_up: true,
             is_loopback: true,
-            addresses: vec![("10.0.0.1".parse().unwrap(), 32)],
-        };
-        let place = Place::new(spec(&["10.0.0.1"]), &[lo]);
+            addresses: vec![(address.parse().unwrap(), 32)],
+        }
+    }
+
+    #[test]
+    fn what_is_added_later_comes_and_what_was_found_may_be_anywhere() {
+        let (place, leaving) =
+            Place::new(spec(&["10.0.0.1"]), &[], TTL).with(spec(&["10.0.0.1", "10.0.0.2"]));
+        assert_eq!(place.joins, ["10.0.0.2".parse::<IpAddr>().unwrap()]);
+        assert!(leaving.is_none());
+        let place = Place::new(spec(&["10.0.0.1"]), &[lo("10.0.0.1")], TTL);
         assert!(place.is_here(), "as the address may be");
         assert_eq!(place.joins, place.spec.addresses, "not where it belongs, as far as is known");
     }
@@ -467,9 +485,13 @@ mod tests {
     #[test]
     fn what_cannot_be_removed_is_tried_again_until_the_kernel_has_removed_it() {
         // An address of the host itself is not removed.
-        let mut place = Place::new(spec(&["127.0.0.1"]), &[]);
-        place.ends = Some(boot_now() + Duration::from_mins(1));
-        assert!(!place.drop_at_once(&Nobody) && place.is_here());
+        let mut place = Place::new(spec(&["127.0.0.1"]), &[lo("127.0.0.1")], TTL);
+        place.joins.clear();
+        assert!(!place.drop_at_once(&Nobody) && place.is_here(), "it was found at the start");
+        assert_eq!(
+            place.joins, place.spec.addresses,
+            "another host may have had it before it is kept here again"
+        );
         place.ends = Some(BootTime::default());
         assert!(!place.drop_at_once(&Nobody) && !place.is_here());
     }

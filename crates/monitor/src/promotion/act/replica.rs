@@ -95,7 +95,9 @@ pub(super) async fn drain(open: &mut Open, around: &Around<'_>) -> Result<String
 
 async fn follow(open: &mut Open, around: &Around<'_>, keeps: bool) -> Result<String, ProbeError> {
     let product = open.product;
-    let Some(to) = &around.other else { return Err(ProbeError::Nonsense("nobody to follow")) };
+    let Some(to) = &around.other else {
+        return Err(ProbeError::Nonsense("the move names no server to follow"));
+    };
     let follows = around.own.standing().is_some_and(|own| !own.sources.is_empty());
     execute(&mut open.connection, words(product, "STOP REPLICA", "STOP SLAVE")).await?;
     if product.is_mariadb() && !follows {

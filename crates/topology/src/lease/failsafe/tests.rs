@@ -29,7 +29,7 @@ fn written(promises: &mut Promises, roll: &Roll) -> Option<String> {
 /// The write was answered, and what came of it is seen.
 fn settle(promises: &mut Promises) {
     promises.answered();
-    promises.note(std::iter::empty());
+    promises.note(std::iter::empty(), at(10));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_change_of_which_nothing_was_heard_may_still_be_made() {
     let (mut promises, now) = (begun(), roll("a,b,c", "a,b"));
     assert!(written(&mut promises, &now).is_some());
     let later = roll("a,b", "a,b");
-    promises.note(std::iter::empty());
+    promises.note(std::iter::empty(), at(10));
     let refused = promise(&mut promises, ("b", "a,b"), Some(&later)).unwrap_err();
     assert!(refused.contains("a member c"), "{refused}");
     // The same list is written once more, so that the first change comes too late.
@@ -127,7 +127,7 @@ fn an_operators_word_lets_a_member_in_that_holders_have_to_know() {
 fn whoever_was_not_let_in_after_all_is_no_member() {
     let (mut promises, now) = (begun(), roll("a,b,c", "b,c"));
     promises.let_in("w", at(10)).unwrap();
-    promises.note(std::iter::empty());
+    promises.note(std::iter::empty(), at(10));
     assert!(promise(&mut promises, ("b", "a,b,c"), Some(&now)).is_err(), "it may be let in yet");
     // The list had changed meanwhile.
     settle(&mut promises);

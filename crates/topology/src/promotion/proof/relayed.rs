@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use delphinus_wire::gtid::GtidSet;
 
-use crate::promotion::relay::{Relay, RelayId};
+use crate::promotion::relay::{Relay, RelayId, logged};
 use crate::promotion::standing::Standing;
 
 /// What is known of each relay.
@@ -28,16 +28,20 @@ struct Known {
 impl Relayed {
     /// Takes in what relays said, and what the primary had executed a moment before.
     pub(super) fn watch(&mut self, primary: &Standing, relays: &[Relay]) {
+        if relays.is_empty() {
+            return;
+        }
+        let needed = Arc::new(logged(primary));
         for relay in relays {
             let Some(own) = relay.standing() else { continue };
             let place = self.known.iter().position(|known| known.id == relay.id).unwrap_or_else(|| {
-                let lacks = Some(primary.executed.clone());
+                let lacks = Some(needed.clone());
                 self.known.push(Known { id: relay.id, had: own.has.clone(), lacks, is_doubted: false });
                 self.known.len() - 1
             });
             let known = &mut self.known[place];
             if std::mem::take(&mut known.is_doubted) || !own.has.contains(&known.had) {
-                known.lacks = Some(primary.executed.clone());
+                known.lacks = Some(needed.clone());
             }
             if known.lacks.as_ref().is_some_and(|lacks| own.has.contains(lacks)) {
                 known.lacks = None;
@@ -81,6 +85,8 @@ impl Relayed {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use delphinus_wire::gtid::GtidState;
+
     use super::*;
     use crate::promotion::candidate::tests::{relay, server};
     use crate::promotion::proof::{ENDLESS, Proof, prove};
@@ -100,6 +106,23 @@ mod tests {
         // What came when the primary could not be asked any more counts, too.
         relayed.note(&[relay(6)]);
         assert!(relayed.has_lost(&relay(5)) && relayed.is_whole(&relay(6)));
+    }
+
+    /// What is only in `gtid_slave_pos` comes to no relay.
+    #[test]
+    fn a_relay_need_not_have_what_is_in_no_log() {
+        let set = |text| Arc::new(GtidSet::parse(text).unwrap());
+        let (mut primary, mut one) = (server(0, 5, 5), relay(5));
+        let own = primary.seen.as_mut().unwrap();
+        own.executed = set("0-1-9,5-3-7");
+        own.written = Some(Arc::new(GtidState::parse("0-1-9").unwrap()));
+        one.seen.as_mut().unwrap().has = set("0-1-9");
+        let mut relayed = Relayed::default();
+        relayed.watch(primary.standing().unwrap(), std::slice::from_ref(&one));
+        assert!(relayed.is_whole(&one));
+        relayed.doubt();
+        relayed.watch(primary.standing().unwrap(), std::slice::from_ref(&one));
+        assert!(relayed.is_whole(&one), "nor after a fall back");
     }
 
     /// A primary that one relay acknowledges to, with no end, and a replica that does not.
