@@ -71,15 +71,16 @@ impl Session {
         }
         let question = Question { sql, lex: self.state.lex(), statement };
         check_listener(self.login.listener.mode, &question)?;
-        let mut instead = None;
-        if !self.steering.is_rewritten {
-            self.take_hints(&question, &hints_in(&question).or(&attributes))?;
-            if !self.settings.routing.rules.is_empty() {
-                instead = self.follow_rule(&question, &attributes).await?;
-                self.steering.is_rewritten = instead.is_some();
-            }
+        if self.steering.is_rewritten {
+            // What was said of the client's own text holds for the one in its place: of that, the limits would be those of another digest.
+            return Ok(None);
         }
-        // They hold for the text of a rule, too.
+        self.take_hints(&question, &hints_in(&question).or(&attributes))?;
+        let mut instead = None;
+        if !self.settings.routing.rules.is_empty() {
+            instead = self.follow_rule(&question, &attributes).await?;
+            self.steering.is_rewritten = instead.is_some();
+        }
         self.steering.take_limits(&question, &self.state);
         Ok(instead)
     }
