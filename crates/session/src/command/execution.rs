@@ -80,7 +80,9 @@ impl Job for Execution {
     ) -> Result<Input, ProxyError> {
         if self.statement.uses.contains(Uses::LAST_VALUE) {
             let text = &session.state.text_of(&self.key);
-            check_last_values((&self.statement, text), self.key.state(), checkout.connection())?;
+            let first = session.held.memory.first_mode().map(|first| &**first);
+            let read_in = (self.key.state(), first);
+            check_last_values((&self.statement, text), read_in, checkout.connection())?;
         }
         if !self.tells && is_about_insert_id(&self.statement) {
             Box::pin(restore_insert_id(session, checkout)).await?;

@@ -59,7 +59,8 @@ impl Job for Special<'_> {
         input: Input,
     ) -> Result<Input, ProxyError> {
         let statement = &self.statement;
-        check_last_values((statement, self.text), &session.state.want, checkout.connection())?;
+        let first = session.held.memory.first_mode().map(|first| &**first);
+        check_last_values((statement, self.text), (&session.state.want, first), checkout.connection())?;
         if session.state.may_touch_sql(checkout, statement) {
             let (client, mut watch) = session.watch();
             watch.bring_sql(client, checkout, statement, self.text).await?;
@@ -137,8 +138,9 @@ impl Session {
             let killed = match self.texts_run(&statement, &sql).await {
                 Ok(texts) => {
                     let uncovered = kill::uncover_texts(&self.worker.stored_code, &texts, &statement).await;
+                    let first = self.held.memory.first_mode().map(|first| &**first);
                     uncovered
-                        .and_then(|()| check_texts_run(&texts, &self.state.want))
+                        .and_then(|()| check_texts_run(&texts, &self.state.want, first))
                         .and_then(|()| {
                             let mut known = texts.iter().flatten();
                             known.try_for_each(|run| check_can_be_told(&run.statement, &self.state.pins))
