@@ -238,6 +238,16 @@ fn results(flavor: Flavor) {
     .unwrap();
     let cut = count(&operators, &stage, "rows", "cut") + count(&operators, &stage, "bytes", "cut");
     assert_eq!(cut, tried);
+    // By the digest of the client's own text, where the rule has another one for it.
+    let mut operator = operators.connect(&stage.address).unwrap();
+    let digest =
+        operator.value("SELECT digest FROM digests WHERE digest_text LIKE '%FROM app.old_sized'").unwrap();
+    operator.query("REMOVE LIMIT rows").unwrap();
+    operator.query(&format!("ADD LIMIT old digest = ['{digest}'], max_rows = 1000")).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    let error = client.error("SELECT id FROM app.old_sized").unwrap();
+    assert_eq!((error.code, error.message.contains("(max_rows)")), (1226, true), "{error}");
+    assert_eq!(client.rows("SELECT id FROM app.sized").unwrap().len(), 3000);
 }
 
 #[test]

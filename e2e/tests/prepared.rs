@@ -182,6 +182,21 @@ fn preparing_again_rolls_back_nothing() {
     }
 }
 
+/// What it sets is found in the text as servers read that: by the `sql_mode` of its preparation.
+#[test]
+fn what_was_prepared_is_read_as_it_was_then() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let (_stage, mut client) = on_one_worker(flavor);
+        client.query("SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'").unwrap();
+        let statement = client.prepare(r"SET @x = '\', @a = 7").unwrap();
+        client.query("SET SESSION sql_mode = ''").unwrap();
+        client.execute(statement).unwrap();
+        // On a replica, and on the primary.
+        assert_eq!(client.value("SELECT @a FROM app.answered_by LIMIT 1").unwrap(), "7", "{flavor}");
+        assert_eq!(client.value("SELECT @a FOR UPDATE").unwrap(), "7", "{flavor}");
+    }
+}
+
 /// One that cannot be prepared any more leaves the session's connection in the session's state.
 #[test]
 fn what_cannot_be_prepared_again_changes_nothing() {

@@ -287,3 +287,23 @@ fn the_log_is_steered_while_it_runs() {
     let failed = "SELECT failed FROM logs WHERE log = 'sql_log'";
     until(LIMIT, "it is lost", || Ok(number(&mut operator, failed) == 1)).unwrap();
 }
+
+/// A double quote is what it was when the statement was prepared.
+#[test]
+fn what_was_prepared_shows_no_literals_in_another_mode() {
+    let folder = Folder::new("modes");
+    let sections = format!(
+        "[digests]\nenabled = false\n[sql_log]\nfile = \"{}\"\nmode = \"all\"\n",
+        folder.file().display()
+    );
+    let (stage, _operators) = stage(Flavor::MariaDb, &sections, &[]);
+    let mut client = stage.address.connect().unwrap();
+    client.query("SET sql_mode = ''").unwrap();
+    let id = client.prepare("SELECT \"secret\" FROM DUAL").unwrap();
+    client.query("SET sql_mode = 'ANSI_QUOTES'").unwrap();
+    client.execute(id).unwrap();
+    client.query("SELECT 1 AS the_last").unwrap();
+    until(LIMIT, "it is written", || Ok(folder.text().contains("the_last"))).unwrap();
+    let text = folder.text();
+    assert!(text.contains("command=execute") && !text.contains("secret"), "{text}");
+}

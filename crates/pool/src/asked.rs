@@ -9,13 +9,14 @@ use std::time::Instant;
 use delphinus_journal::{Command, Entry, Origin, Pens, Route, Side};
 use delphinus_net::rt;
 use delphinus_sql::{Flavor, LexOptions};
-use delphinus_state::lex_with;
+use delphinus_state::{lex_in_mode, lex_with};
 use delphinus_wire::command::Code;
 use delphinus_wire::response::{ErrPacket, TextResult};
 use delphinus_wire::{Capabilities, query_text_at};
 
 use crate::ask::{Answer, AskError};
 use crate::connection::Connection;
+use crate::statements::StatementKey;
 
 /// Where it is written what is asked on a connection.
 #[derive(Debug, Clone)]
@@ -32,8 +33,8 @@ pub struct Question<'a> {
     pub origin: Origin,
     /// The command without its header; of COM_STMT_EXECUTE the text is `text`.
     pub payload: &'a [u8],
-    /// The text that is executed, where the command is no text.
-    pub text: Option<&'a [u8]>,
+    /// What is executed, where the command is no text.
+    pub text: Option<&'a StatementKey>,
     /// When it was sent.
     pub began: Instant,
     /// The number of the server's error; 0: none.
@@ -66,8 +67,13 @@ impl AskedLog {
         };
         let is_mariadb = !connection.capabilities.contains(Capabilities::LONG_PASSWORD);
         let flavor = if is_mariadb { Flavor::MariaDb } else { Flavor::MySql };
-        let lex = lex_with(LexOptions { flavor, ..LexOptions::default() }, &connection.have.vars);
-        self.put(&entry, question.text.unwrap_or(sql), lex);
+        let first = connection.memory.first_mode().map(|first| first.mode()).unwrap_or_default();
+        let options = lex_in_mode(LexOptions { flavor, ..LexOptions::default() }, first);
+        match question.text {
+            // It is read as it was prepared, whatever its session has set since.
+            Some(key) => self.put(&entry, key.text(), lex_with(options, &key.state().vars)),
+            None => self.put(&entry, sql, lex_with(options, &connection.have.vars)),
+        }
     }
 
     /// The same on a connection that is there for this question alone.

@@ -177,11 +177,6 @@ impl Statements {
         Some(found)
     }
 
-    /// The text of the statement with this id. Looks through all of them: for people who ask.
-    pub fn text_of(&self, id: BackendStmtId) -> Option<Rc<[u8]>> {
-        self.by_key.iter().find(|(_, statement)| statement.id == id).map(|(key, _)| key.text().clone())
-    }
-
     /// Adds a statement just prepared; returns those that have to be closed to make room.
     #[must_use]
     pub fn insert(&mut self, key: Rc<StatementKey>, id: BackendStmtId) -> Vec<BackendStmtId> {

@@ -210,7 +210,7 @@ impl Session {
             Ok(Command::Query(_)) => {
                 counters.command_query.increment();
                 let Ok(text_at) = query_text_at(payload, self.client.capabilities) else { return };
-                let lex = self.state.lex.options(&self.state.want.vars);
+                let lex = self.state.lex();
                 self.classify_counted(Text::in_payload(input, text_at), lex);
             }
             Ok(Command::StmtExecute { id, .. } | Command::StmtBulkExecute(id)) => {
@@ -248,9 +248,9 @@ impl Session {
     fn is_of(&mut self, id: ClientStmtId) {
         let Some(found) = self.statements.look(id) else { return };
         if let Some(sketch) = found.sketch {
-            let lex = self.state.lex.options_with(&found.key.state().vars);
+            let read = self.state.text_of(&found.key);
             self.costs.is(&self.held.activity, || {
-                self.worker.recorder.digest(sketch, |text| digest(found.key.text(), lex, text))
+                self.worker.recorder.digest(sketch, |text| digest(read.sql, read.lex, text))
             });
         }
     }
@@ -259,7 +259,8 @@ impl Session {
     fn note_flush(&mut self, flush: &Simple) {
         let statement = flush.statement();
         if statement.effects.intersects(AT_RISK) {
-            self.noted.note_rights(statement, flush.sql(), &mut self.state, &self.held.identity.user);
+            let text = SqlText::new(flush.sql(), self.state.lex());
+            self.noted.note_rights(statement, &text, &self.state, &self.held.identity.user);
             self.looks_after_noted();
         }
         self.begin_statement(statement);
@@ -418,7 +419,7 @@ impl Session {
             return Ok((checkout, own));
         }
         // When it runs, the statement has its time anew: nobody knows how long its client takes until then.
-        self.steering.timeout = self.time_limit(key.text(), statement);
+        self.steering.timeout = self.time_limit(&self.state.text_of(key), statement);
         let (client, mut watch) = self.watch();
         let prepared = long_data::prepare(key, &mut checkout, client, &mut watch).await;
         self.steering.timeout = None;

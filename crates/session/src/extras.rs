@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use delphinus_cache::{Command, Group, Kept, Landing, Named, Origin, Tally};
 use delphinus_net::{NetError, rt};
-use delphinus_pool::Checkout;
+use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::{Cluster, Explanation, Question, Rule};
-use delphinus_sql::{CacheWish, Class, Consistency, Hints, Statement, TableName, Uses, tables};
+use delphinus_sql::{CacheWish, Class, Consistency, Hints, SqlText, Statement, TableName, Uses, tables};
 use delphinus_state::PinReason;
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::{Layer, PeerAge};
@@ -57,50 +57,52 @@ impl Session {
     /// run in its place, once it has been steered, too.
     pub(crate) async fn steer_statement(
         &mut self,
-        sql: &[u8],
-        statement: &Statement,
+        question: &Question<'_>,
         attributes: Hints,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
+        let statement = question.statement;
         self.steering.is_asked = true;
         if statement.uses.contains(Uses::ROUTE) && statement.class == Class::Explain {
             // Not this one is about to run.
             return Ok(None);
         }
         if self.steering.wants_trace() {
-            self.begin_trace(sql, statement, &attributes);
+            self.begin_trace(question, &attributes);
         }
-        let question = Question { sql, lex: self.state.lex(), statement };
-        check_listener(self.login.listener.mode, &question)?;
+        check_listener(self.login.listener.mode, question)?;
+        if self.steering.is_rewritten {
+            // What was said of the client's own text holds for the one in its place: of that, the limits would be those of another digest.
+            return Ok(None);
+        }
+        self.take_hints(question, &hints_in(question).or(&attributes))?;
         let mut instead = None;
-        if !self.steering.is_rewritten {
-            self.take_hints(&question, &hints_in(&question).or(&attributes))?;
-            if !self.settings.routing.rules.is_empty() {
-                instead = self.follow_rule(&question, &attributes).await?;
-                self.steering.is_rewritten = instead.is_some();
-            }
+        if !self.settings.routing.rules.is_empty() {
+            instead = self.follow_rule(question, &attributes).await?;
+            self.steering.is_rewritten = instead.is_some();
         }
-        // They hold for the text of a rule, too.
-        self.steering.take_limits(&question, &self.state);
+        self.steering.take_limits(question, &self.state);
         Ok(instead)
     }
 
     /// The same for a statement that was prepared before: its text is what a rule made of it then.
     pub(crate) async fn steer_prepared(
         &mut self,
-        sql: &[u8],
+        key: &StatementKey,
         statement: &Statement,
         attributes: Hints,
     ) -> Result<(), ProxyError> {
-        self.steer_statement(sql, statement, attributes).await?;
-        self.route().check_where_it_is(sql, statement).await
+        let SqlText { sql, lex, .. } = self.state.text_of(key);
+        let question = Question { sql, lex, statement };
+        self.steer_statement(&question, attributes).await?;
+        self.route().check_where_it_is(&question).await
     }
 
     /// How long a statement that was prepared before may run, for what is done for it before it runs.
-    pub(crate) fn time_limit(&mut self, sql: &[u8], statement: &Statement) -> Option<Duration> {
+    pub(crate) fn time_limit(&self, text: &SqlText<'_>, statement: &Statement) -> Option<Duration> {
         if !self.is_steered(statement) {
             return None;
         }
-        let question = Question { sql, lex: self.state.lex(), statement };
+        let question = Question { sql: text.sql, lex: text.lex, statement };
         self.steering.time_limit(&question, &self.held.activity.user(), self.around())
     }
 
@@ -147,7 +149,7 @@ impl Session {
         let found = settings.routing.rules.find(&self.around().facts(question, &user), tell);
         let Some(rule) = found else { return Ok(None) };
         if rule.then.log && self.steering.trace.is_none() {
-            self.begin_trace(question.sql, question.statement, attributes);
+            self.begin_trace(question, attributes);
         }
         self.steering.take_rule(rule)?;
         if self.steering.is_dedicated_by(rule, &self.held) {
@@ -164,9 +166,8 @@ impl Session {
 /// Traces and time.
 impl Session {
     /// Notes what is known of a statement before it runs.
-    fn begin_trace(&mut self, sql: &[u8], statement: &Statement, attributes: &Hints) {
-        let question = Question { sql, lex: self.state.lex(), statement };
-        let explanation = explained(self.stand(), &question, attributes, Explanation::new);
+    fn begin_trace(&mut self, question: &Question<'_>, attributes: &Hints) {
+        let explanation = explained(self.stand(), question, attributes, Explanation::new);
         self.held.taken.set(None);
         self.steering.trace = Some(Trace::of(explanation));
     }
@@ -422,11 +423,8 @@ impl Session {
             }
             Asks::Prepared(id) => {
                 let key = &self.statements.look(id)?.key;
-                (
-                    &key.text()[..],
-                    self.state.lex.options_with(&key.state().vars),
-                    key.state().schema.as_deref(),
-                )
+                let SqlText { sql, lex, .. } = self.state.text_of(key);
+                (sql, lex, key.state().schema.as_deref())
             }
         };
         Some(ledger.read_by(TextHere { sql, lex, schema, has_temporary: false }))

@@ -20,7 +20,7 @@ mod user_variables;
 use delphinus_clients::Users;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, Keys, PoolError};
-use delphinus_sql::{Class, Effects, SqlText, Statement};
+use delphinus_sql::{Class, Effects, Statement};
 use delphinus_state::{Changed, Executed, Learnt, Vars, learn};
 use delphinus_view::StoredCode;
 use delphinus_wire::error_code;
@@ -100,9 +100,8 @@ impl Wanted {
             return learn(&mut self.want, &mut self.pins, &Executed { statement: &nothing, ..*executed });
         }
         if let Some(known) = self.ran_by_execute(executed.statement, executed.text) {
-            let (statement, sql) = known.runs();
-            let text = &SqlText::new(sql, executed.text.lex);
-            return learn(&mut self.want, &mut self.pins, &Executed { statement, text, ..*executed });
+            let (statement, text) = known.runs();
+            return learn(&mut self.want, &mut self.pins, &Executed { statement, text: &text, ..*executed });
         }
         learn(&mut self.want, &mut self.pins, executed)
     }

@@ -3,13 +3,14 @@
 
 use delphinus_journal::{Command as Logged, Entry, Origin, Pen, Settings, Side};
 use delphinus_pool::{Checkout, Connection, Question};
-use delphinus_sql::LexOptions;
+use delphinus_sql::SqlText;
 use delphinus_state::Response;
 use delphinus_stats::{Cost, Recorder};
 use delphinus_wire::{Command, HEADER_LEN, error_code, query_text_at};
 
 use crate::costs::Costs;
 use crate::io::{Client, Cut, Relayed};
+use crate::state::Wanted;
 use crate::statements::ClientStatements;
 
 /// What a statement has cost, as a log has it.
@@ -34,12 +35,12 @@ pub(crate) fn entry_of(cost: &Cost, costs: &Costs) -> Entry<'static> {
     }
 }
 
-/// Where the text of a statement is.
+/// Where the text of a statement is, and how it is read.
 pub(crate) struct Texts<'a> {
     pub client: &'a Client,
     pub statements: &'a ClientStatements,
     pub recorder: &'a Recorder,
-    pub lex: LexOptions,
+    pub state: &'a Wanted,
 }
 
 /// Writes the entry with its text, as the log wants texts.
@@ -69,20 +70,22 @@ fn write_as_counted(pen: &Pen, entry: &Entry<'_>, (costs, texts): (&Costs, &Text
 
 /// The same with the text that was sent.
 fn write_sent(pen: &Pen, entry: &Entry<'_>, (costs, texts): (&Costs, &Texts<'_>), settings: &Settings) {
-    match sent_text(texts.client, texts.statements, costs) {
-        Some(sent) => pen.write_text(entry, (sent, texts.lex), settings),
+    match sent_text(texts, costs) {
+        Some(sent) => pen.write_text(entry, (sent.sql, sent.lex), settings),
         None => pen.write(&Entry { text: b"/* the text was not kept */", ..*entry }),
     }
 }
 
 /// The text as its client has sent it, if it is still there.
-fn sent_text<'a>(client: &'a Client, statements: &'a ClientStatements, costs: &Costs) -> Option<&'a [u8]> {
+fn sent_text<'a>(texts: &Texts<'a>, costs: &Costs) -> Option<SqlText<'a>> {
+    let Texts { client, statements, state, .. } = *texts;
     if let Some(id) = costs.prepared() {
-        return Some(statements.look(id)?.key.text());
+        return Some(state.text_of(&statements.look(id)?.key));
     }
     let payload = client.kept_command()?.get(HEADER_LEN..)?;
     let Ok(Command::Query(_)) = Command::parse(payload) else { return None };
-    payload.get(query_text_at(payload, client.capabilities).ok()?..)
+    let sql = payload.get(query_text_at(payload, client.capabilities).ok()?..)?;
+    Some(SqlText::new(sql, state.lex.as_read()))
 }
 
 /// A try that has come to nothing: what follows is written as a statement's own end.
@@ -100,7 +103,7 @@ pub(crate) fn log_try(
         Ok(relayed) => relayed.response.error.unwrap_or(0),
         Err(_) => error_code::CR_SERVER_LOST,
     };
-    let text = costs.prepared().and_then(|_| sent_text(client, statements, costs));
+    let text = costs.prepared().and_then(|id| statements.look(id)).map(|found| &*found.key);
     let question = Question { origin: Origin::Client, payload, text, began, error, rows: 0 };
     connection.log_question(question);
 }

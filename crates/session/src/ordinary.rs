@@ -121,7 +121,7 @@ impl Session {
         if !self.changes_nothing(&relayed.response) || checkout.connection().may_list() {
             return Ok(Some(Begun::Answered(checkout, relayed)));
         }
-        let text = SqlText::new(&[], self.state.lex.options(&self.state.want.vars));
+        let text = SqlText::new(&[], self.state.lex());
         let ran = Ran { statement, text: &text, response: &relayed.response };
         if let Some(checkout) = self.settling().at_once(checkout, ran) {
             // Not to be: it would be settled twice.

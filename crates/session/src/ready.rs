@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, Means, PoolError, StatementKey};
-use delphinus_sql::{Effects, Statement};
+use delphinus_sql::{Effects, SqlText, Statement};
 use delphinus_telemetry::Wait;
 use delphinus_wire::command::BackendStmtId;
 
@@ -23,9 +23,9 @@ impl Watch<'_> {
         client: &Client,
         checkout: &mut Checkout,
         statement: &Statement,
-        sql: &[u8],
+        text: &SqlText<'_>,
     ) -> Result<(), ProxyError> {
-        let bringing = self.state.to_bring(checkout, statement, sql);
+        let bringing = self.state.to_bring(checkout, statement, text);
         self.bring(client, checkout, bringing).await?;
         self.steering.in_time(self.state.flavor())
     }

@@ -231,16 +231,12 @@ impl Route<'_> {
 /// Sessions whose transaction runs on a replica: see `rescue/on_replica`.
 impl Route<'_> {
     /// Sees to it that the session is where its next statement can run.
-    pub(crate) async fn check_where_it_is(
-        &mut self,
-        sql: &[u8],
-        statement: &Statement,
-    ) -> Result<(), ProxyError> {
+    pub(crate) async fn check_where_it_is(&mut self, question: &Question<'_>) -> Result<(), ProxyError> {
         if !self.stand().is_held_on_replica() {
             return Ok(());
         }
-        let question = Question { sql, lex: self.state.lex(), statement };
-        match self.stand().fate(&question) {
+        let Question { sql, statement, .. } = *question;
+        match self.stand().fate(question) {
             Fate::Stays => {
                 self.steering.note_stay(sql, statement);
                 Ok(())

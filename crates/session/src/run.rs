@@ -4,7 +4,7 @@
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::{Target, Verdict, number_of_text};
-use delphinus_sql::{Effects, Statement, Why};
+use delphinus_sql::{Effects, SqlText, Statement, Why};
 use delphinus_state::{Ages, PinReason, Response, Shape};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::{Layer, Status};
@@ -165,7 +165,7 @@ impl Session {
         }
         if self.causality.wants_text() {
             let sql = self.client.held_text(text);
-            let lex = self.state.lex.options(&self.state.want.vars);
+            let lex = self.state.lex();
             let schema = self.state.want.schema.as_deref();
             let has_temporary = self.state.pins.has(PinReason::TemporaryTable);
             self.causality.writes_by(statement, TextHere { sql, lex, schema, has_temporary });
@@ -176,8 +176,8 @@ impl Session {
     #[inline]
     pub(crate) fn tell_prepared(&mut self, statement: &Statement, key: &StatementKey) {
         if self.causality.wants_text() {
-            let lex = self.state.lex.options_with(&key.state().vars);
-            let (sql, schema) = (&key.text()[..], key.state().schema.as_deref());
+            let SqlText { sql, lex, .. } = self.state.text_of(key);
+            let schema = key.state().schema.as_deref();
             let has_temporary = self.state.pins.has(PinReason::TemporaryTable);
             self.causality.writes_by(statement, TextHere { sql, lex, schema, has_temporary });
         }

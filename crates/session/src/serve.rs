@@ -190,7 +190,7 @@ impl Session {
             client: &self.client,
             statements: &self.statements,
             recorder: &self.worker.recorder,
-            lex: self.state.lex.as_read(),
+            state: &self.state,
         };
         let write = |entry: &Entry<'_>| write(pen, entry, (&self.costs, &text), &settings);
         match backend {
@@ -243,15 +243,16 @@ impl Session {
     /// The digest of a statement that has not begun to run.
     fn digest(&mut self, input: Input) -> Option<Digest> {
         let payload = self.client.buffer.data().get(HEADER_LEN..input.held)?;
-        let lex = self.state.lex.options(&self.state.want.vars);
-        let of = |sql: &[u8]| digest(sql, lex, &mut Vec::new());
+        let lex = self.state.lex();
         match Command::parse(payload).ok()? {
             Command::Query(_) => {
-                Some(of(payload.get(query_text_at(payload, self.client.capabilities).ok()?..)?))
+                let sql = payload.get(query_text_at(payload, self.client.capabilities).ok()?..)?;
+                Some(digest(sql, lex, &mut Vec::new()))
             }
             Command::StmtExecute { id, .. } | Command::StmtBulkExecute(id) => {
                 let id = self.statements.meant_by(id, lex.flavor);
-                Some(of(self.statements.look(id)?.key.text()))
+                let text = self.state.text_of(&self.statements.look(id)?.key);
+                Some(digest(text.sql, text.lex, &mut Vec::new()))
             }
             _ => None,
         }

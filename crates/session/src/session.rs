@@ -258,6 +258,8 @@ impl Session {
             state: &self.state,
             steering: &mut self.steering,
             noted: &self.noted,
+            statements: &self.statements,
+            costs: &self.costs,
             waits: &self.worker.waits,
             stored_code: &self.worker.stored_code,
             writes: self.causality.is_writing(),

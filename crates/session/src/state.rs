@@ -14,8 +14,9 @@ use std::rc::Rc;
 use delphinus_clients::ClientConnId;
 use delphinus_memory::{Kept, Share};
 use delphinus_net::rt;
+use delphinus_pool::StatementKey;
 use delphinus_route::{Holds, Transaction};
-use delphinus_sql::{Flavor, LexOptions, Statement};
+use delphinus_sql::{Flavor, LexOptions, SqlText, Statement};
 use delphinus_state::{PinReason, Pins, SessionState, SqlStatements};
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
@@ -58,10 +59,16 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// How the session's texts are read.
+    /// How the session's texts are read now. What was prepared before is read by [`Wanted::text_of`].
     #[inline]
     pub(crate) fn lex(&mut self) -> LexOptions {
         self.lex.options(&self.want.vars)
+    }
+
+    /// The text of a statement that was prepared before, to be read as the session read then: servers keep the `sql_mode` with it.
+    #[inline]
+    pub(crate) fn text_of<'a>(&self, key: &'a StatementKey) -> SqlText<'a> {
+        SqlText::new(key.text(), self.lex.options_with(&key.state().vars))
     }
 
     /// True if `sql_select_limit` cuts its results short.

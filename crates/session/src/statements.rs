@@ -297,16 +297,16 @@ impl ClientStatements {
         state: &Wanted,
     ) -> Result<(), ProxyError> {
         let Some(found) = self.find(id) else { return Ok(()) };
-        let lex = state.lex.options_with(&found.key.state().vars);
-        let text = found.key.text().clone();
-        uncover(code, &mut found.statement, &text, lex).await
+        let key = found.key.clone();
+        let text = state.text_of(&key);
+        uncover(code, &mut found.statement, text.sql, text.lex).await
     }
 
     /// What a statement that is about to run changes of the code in the database. It is read as it was then.
     pub(crate) fn code_changed_by(&self, id: ClientStmtId, state: &Wanted) -> Option<CodeChange> {
         let found = self.look(id)?;
-        let lex = state.lex.options_with(&found.key.state().vars);
-        CodeChange::of(&found.statement, found.key.text(), lex, !found.is_large())
+        let text = state.text_of(&found.key);
+        CodeChange::of(&found.statement, text.sql, text.lex, !found.is_large())
     }
 }
 

@@ -13,18 +13,19 @@ use delphinus_net::{NetError, Stream};
 use delphinus_pool::{Checkout, Doing, PoolError};
 use delphinus_topology::BackendId;
 use delphinus_view::StoredCode;
-use delphinus_wire::command::BackendStmtId;
 use delphinus_wire::response::SessionChanges;
 use delphinus_wire::{Capabilities, Command, HEADER_LEN, query_text_at};
 
 use crate::calls::attend;
 use crate::client_error::{ClientError, ProxyError};
+use crate::costs::Costs;
 use crate::follow::Noted;
 use crate::hold::Held;
 use crate::io::{Beside, Break, Client, Ending};
 use crate::outlook::{HUNG, Outlook};
 use crate::rescue::Waits;
 use crate::state::Wanted;
+use crate::statements::ClientStatements;
 use crate::steer::Steering;
 
 /// The parts of a session that are looked at while its client's end is busy.
@@ -33,6 +34,9 @@ pub(crate) struct Watch<'a> {
     pub state: &'a Wanted,
     pub steering: &'a mut Steering,
     pub noted: &'a Noted,
+    /// Where the text is that runs.
+    pub statements: &'a ClientStatements,
+    pub costs: &'a Costs,
     pub waits: &'a Waits,
     pub stored_code: &'a StoredCode,
     /// A write is on its way.
@@ -228,12 +232,12 @@ impl Watch<'_> {
 
     /// Does what others want of the session; `checkout` is what its statement runs on.
     fn attend(&self, client: &Client, checkout: Option<&mut Checkout>) {
-        let statement = || checkout.and_then(|checkout| self.statement_on(client, checkout));
+        let statement = || checkout.and_then(|_| self.statement_on(client));
         attend(self.held, &self.waits.registry, statement);
     }
 
     /// The statement that runs, if it is still at the front of the buffer.
-    fn statement_on(&self, client: &Client, checkout: &mut Checkout) -> Option<String> {
+    fn statement_on(&self, client: &Client) -> Option<String> {
         let shown = |text: &[u8]| without_literals(text, self.state.lex.as_read());
         let payload = client.buffer.data().get(HEADER_LEN..client.kept)?;
         match Command::parse(payload).ok()? {
@@ -242,10 +246,11 @@ impl Watch<'_> {
                 Some(shown(payload.get(at..)?))
             }
             Command::StmtPrepare(text) => Some(shown(text)),
-            // The id in it is the backend's.
-            Command::StmtExecute { id, .. } | Command::StmtBulkExecute(id) => {
-                let text = checkout.connection().statements.text_of(BackendStmtId(id.0))?;
-                Some(shown(&text))
+            // Whose id is in it, the client's or the backend's, depends on how far it is.
+            Command::StmtExecute { .. } | Command::StmtBulkExecute(_) => {
+                let found = self.statements.look(self.costs.prepared()?)?;
+                let text = self.state.text_of(&found.key);
+                Some(without_literals(text.sql, text.lex))
             }
             _ => None,
         }

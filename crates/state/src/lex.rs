@@ -4,12 +4,15 @@ use delphinus_sql::{Backslash, LexOptions, Quotes, TextCharset};
 
 use crate::vars::Vars;
 
+/// True if this is one of the words of an `sql_mode`.
+pub fn mode_has(mode: &[u8], word: &[u8]) -> bool {
+    mode.split(|byte| *byte == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(word))
+}
+
 /// The same options under this `sql_mode`.
 pub fn lex_in_mode(options: LexOptions, mode: &[u8]) -> LexOptions {
-    let has =
-        |word: &[u8]| mode.split(|byte| *byte == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(word));
-    let ansi = has(b"ANSI_QUOTES") || has(b"ANSI");
-    let literal = has(b"NO_BACKSLASH_ESCAPES");
+    let ansi = mode_has(mode, b"ANSI_QUOTES") || mode_has(mode, b"ANSI");
+    let literal = mode_has(mode, b"NO_BACKSLASH_ESCAPES");
     LexOptions {
         ansi_quotes: if ansi { Quotes::Ansi } else { Quotes::Standard },
         backslash: if literal { Backslash::Literal } else { Backslash::Escapes },

@@ -29,7 +29,7 @@ mod vars;
 
 pub use diff::{FixUp, diff};
 pub use learn::{Executed, Learnt, fixes, learn};
-pub use lex::{Reading, are_read_alike, lex_in_mode, lex_with};
+pub use lex::{Reading, are_read_alike, lex_in_mode, lex_with, mode_has};
 pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
 pub use sql_statements::{SqlStatement, SqlStatements, text_of};

@@ -34,9 +34,9 @@ impl SqlStatement {
         &self.prepare
     }
 
-    /// What EXECUTE runs, as if it had been sent by itself.
-    pub fn runs(&self) -> (&Statement, &[u8]) {
-        (&self.statement, self.text.as_bytes())
+    /// What EXECUTE runs, as if it had been sent by itself when it was prepared.
+    pub fn runs(&self) -> (&Statement, SqlText<'_>) {
+        (&self.statement, SqlText::new(self.text.as_bytes(), self.lex))
     }
 
     /// True in the state that it was prepared in: servers keep the schema, the mode and the character sets with it, and

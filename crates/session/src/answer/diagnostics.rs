@@ -1,12 +1,13 @@
 //! SHOW WARNINGS, SHOW ERRORS and their counts, answered from what was saved of the statement before.
 
 use delphinus_pool::{ListCounts, Memory, Warnings};
-use delphinus_sql::{DiagnosticsShown, LexOptions, SelectedVariable, diagnostics_shown, selected_variables};
-use delphinus_state::is_wide;
+use delphinus_sql::{
+    DiagnosticsShown, LexOptions, SelectedVariable, SqlText, diagnostics_shown, selected_variables,
+};
+use delphinus_state::{Vars, is_wide};
 use delphinus_wire::response::{Column, TextResult};
 
 use super::{Answer, Form, List, Said, TextShape};
-use crate::state::Wanted;
 
 /// What a statement asks for.
 enum DiagnosticsAsked {
@@ -18,17 +19,17 @@ enum DiagnosticsAsked {
 /// The answer to a statement about the warnings of the one before; `None` for GET DIAGNOSTICS and the like, and where nobody
 /// knows.
 pub(crate) fn show_diagnostics(
-    sql: &[u8],
+    text: &SqlText<'_>,
     form: Form,
-    state: &mut Wanted,
+    vars: &Vars,
     (memory, shape): (&Memory, TextShape),
 ) -> Option<Answer> {
-    let asked = asked(sql, state.lex())?;
-    let charset = state.want.vars.get("character_set_results").map(|name| &**name);
+    let asked = asked(text.sql, text.lex)?;
+    let charset = vars.get("character_set_results").map(|name| &**name);
     let mut result = answer(&asked, &memory.warnings(), (shape, charset))?;
     let is_list = matches!(asked, DiagnosticsAsked::Shown(DiagnosticsShown::List { .. }));
     // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.
-    if !is_list && state.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0") {
+    if !is_list && vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0") {
         result.rows.clear();
     }
     let list = match asked {

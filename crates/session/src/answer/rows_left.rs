@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use delphinus_pool::RowsLeft;
 use delphinus_sql::{
-    Class, Effects, Flavor, SqlText, Statement, Uses, may_run_explained, may_store_result,
-    rows_are_of_queries, shows_tables,
+    Class, Effects, Flavor, Statement, Uses, may_run_explained, may_store_result, rows_are_of_queries,
+    shows_tables,
 };
 use delphinus_state::Response;
 use delphinus_wire::error_code;
@@ -21,9 +21,8 @@ pub(crate) fn rows_left(ran: Ran<'_>, state: &mut Wanted) -> RowsLeft {
         return RowsLeft::Sent;
     }
     if let Some(known) = state.ran_by_execute(statement, ran.text) {
-        let (statement, sql) = known.runs();
-        let text = &SqlText::new(sql, ran.text.lex);
-        return rows_left(Ran { statement, text, ..ran }, state);
+        let (statement, text) = known.runs();
+        return rows_left(Ran { statement, text: &text, ..ran }, state);
     }
     of_part(ran, &(0..ran.text.sql.len()), state.limits_rows())
 }
@@ -116,7 +115,7 @@ fn several_leave(ran: Ran<'_>, is_limited: bool) -> RowsLeft {
 
 #[cfg(test)]
 mod tests {
-    use delphinus_sql::{LexOptions, classify};
+    use delphinus_sql::{LexOptions, SqlText, classify};
     use delphinus_wire::response::Status;
 
     use super::*;

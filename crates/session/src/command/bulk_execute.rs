@@ -26,7 +26,7 @@ pub(super) async fn bulk_execute(session: &mut Session, input: Input, id: Client
     let (statement, key) = (*job.statement(), job.key.clone());
     session.note_effects(Needs::of(&statement), (id, &statement));
     if session.is_steered(&statement)
-        && let Err(error) = session.steer_prepared(key.text(), &statement, Hints::default()).await
+        && let Err(error) = session.steer_prepared(&key, &statement, Hints::default()).await
     {
         return session.refuse(input, error).await;
     }

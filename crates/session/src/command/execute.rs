@@ -5,7 +5,7 @@ use std::rc::Rc;
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::number_of_text;
-use delphinus_sql::{Effects, Hints, Sketch, SqlText, Statement, Uses, digest};
+use delphinus_sql::{Effects, Hints, Sketch, Statement, Uses, digest};
 use delphinus_state::PinReason;
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
@@ -109,7 +109,7 @@ impl Session {
             && let Some(found) = self.statements.look(id)
         {
             let user = &self.held.identity.user;
-            self.noted.note_rights(statement, found.key.text(), &mut self.state, user);
+            self.noted.note_rights(statement, &self.state.text_of(&found.key), &self.state, user);
             self.looks_after_noted();
         }
         if needs.has(Needs::CODE) {
@@ -159,14 +159,13 @@ impl Session {
         sketch: Option<Sketch>,
     ) -> Result<(), ProxyError> {
         if let Some(sketch) = sketch {
-            let lex = self.state.lex.options_with(&key.state().vars);
+            let read = self.state.text_of(key);
             self.costs.is(&self.held.activity, || {
-                self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text))
+                self.worker.recorder.digest(sketch, |text| digest(read.sql, read.lex, text))
             });
         }
         if self.steering.guard.looks_at(statement) {
-            let text = SqlText::new(key.text(), self.state.lex());
-            self.check_filters((statement, &text), Occasion::Runs)?;
+            self.check_filters((statement, &self.state.text_of(key)), Occasion::Runs)?;
         }
         Ok(())
     }
@@ -209,10 +208,9 @@ impl Session {
         id: ClientStmtId,
         params: Option<&ExecuteParams>,
     ) -> Result<Option<Served>, NetError> {
-        let lex = self.state.lex();
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let Some(found) = self.statements.look(id) else { return Ok(None) };
-        match kill::by_execution(found, lex, (payload, params)) {
+        match kill::by_execution(found, self.state.text_of(&found.key).lex, (payload, params)) {
             Ok(None) => Ok(None),
             Ok(Some((kill, value))) => {
                 self.client.skip(input).await?;
@@ -235,16 +233,19 @@ impl Session {
             let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
             hints_of(&execute_attributes(payload, found.params, capabilities))
         };
-        self.steer_prepared(key.text(), &statement, attributes).await
+        self.steer_prepared(&key, &statement, attributes).await
     }
 
     fn needs_own_answer_prepared(&mut self, statement: &Statement, key: &StatementKey) -> bool {
-        let lex = self.state.lex.options(&key.state().vars);
-        self.needs_own_answer(statement, &SqlText::new(key.text(), lex))
+        let text = self.state.text_of(key);
+        self.needs_own_answer(statement, &text)
     }
 
     async fn answer_diagnostics(&mut self, input: Input, id: ClientStmtId) -> Outcome {
-        let text = self.statements.find(id).map(|found| found.key.text().clone()).unwrap_or_default();
+        let Some(key) = self.statements.look(id).map(|found| found.key.clone()) else {
+            return Ok(Served::End);
+        };
+        let text = self.state.text_of(&key);
         Box::pin(self.show_diagnostics(input, &text, Form::Binary)).await
     }
 
@@ -262,8 +263,9 @@ impl Session {
             // Of which schema's sequence a value was taken is not what the session's schema says.
             statement.effects = statement.effects.without(Effects::TAKES_VALUE);
         }
-        if self.state.shows_tracking(&statement, key.text()) {
-            if let Err(error) = self.track_again(&mut checkout, &rest, key.text()).await {
+        let text = self.state.text_of(&key);
+        if self.state.shows_tracking(&statement, &text) {
+            if let Err(error) = self.track_again(&mut checkout, &rest, text.sql).await {
                 return Ok(Served::Fatal(error));
             }
             let Some(again) = self.statements.find(id) else { return Ok(Served::End) };
@@ -281,7 +283,6 @@ impl Session {
             found.own = own.map(|statement| Own { key: ran_as.clone(), statement });
         }
         self.statements.settle_own(id, &mut checkout, &mut self.state).await;
-        let text = SqlText::new(key.text(), self.state.lex.options(&self.state.want.vars));
         if response.is_ok() && shows_counters(&statement, &text) {
             self.state.pins.add(PinReason::Status, rt::now(), text.sql);
         }

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_sql::{SqlText, Statement, Uses};
+use delphinus_sql::{Statement, Uses};
 use delphinus_state::Shape;
 use delphinus_wire::ExecuteParams;
 use delphinus_wire::command::ClientStmtId;
@@ -79,9 +79,10 @@ impl Job for Execution {
         input: Input,
     ) -> Result<Input, ProxyError> {
         if self.statement.uses.contains(Uses::LAST_VALUE) {
-            let lex = session.state.lex.options_with(&self.key.state().vars);
-            let text = &SqlText::new(self.key.text(), lex);
-            check_last_values((&self.statement, text), self.key.state(), checkout.connection())?;
+            let text = &session.state.text_of(&self.key);
+            let first = session.held.memory.first_mode().map(|first| &**first);
+            let read_in = (self.key.state(), first);
+            check_last_values((&self.statement, text), read_in, checkout.connection())?;
         }
         if !self.tells && is_about_insert_id(&self.statement) {
             Box::pin(restore_insert_id(session, checkout)).await?;
@@ -138,13 +139,14 @@ impl Execution {
             None => watch.ensure_prepared(client, checkout, &self.key).await?,
         };
         if watch.state.may_touch_sql(checkout, &statement) {
-            Box::pin(watch.bring_sql(client, checkout, &statement, self.key.text())).await?;
+            let text = &watch.state.text_of(&self.key);
+            Box::pin(watch.bring_sql(client, checkout, &statement, text)).await?;
         }
         if is_about_insert_id(&statement) && !is_about_last_statement(&statement) {
             // To prepare it in a session without a schema the connection may have started over since it was chosen.
             Box::pin(restore_insert_id(session, checkout)).await?;
         }
-        if session.state.shows_tracking(&self.statement, self.key.text()) {
+        if session.state.shows_tracking(&self.statement, &session.state.text_of(&self.key)) {
             Box::pin(session.state.hide_own_tracking(checkout)).await?;
         }
         // Last: a command that is longer now must not be left, or passed over, as one of its old length.
@@ -167,9 +169,7 @@ impl Execution {
             // The rows of an array may ask about those before them, so that no value holds for all. Pieces of a parameter are
             // with the client's own text, in whose place there can be no other one.
             None if self.is_bulk || has_pieces => return Err(ProxyError::DiagnosticsGone),
-            None => {
-                in_shape(with_memory(&self.statement, &key, &session.held, &mut session.state)?, self.flags)
-            }
+            None => in_shape(with_memory(&self.statement, &key, &session.held, &session.state)?, self.flags),
         };
         Ok(found)
     }
@@ -214,10 +214,10 @@ fn with_memory(
     statement: &Statement,
     key: &Rc<StatementKey>,
     held: &Held,
-    state: &mut Wanted,
+    state: &Wanted,
 ) -> Result<Rc<StatementKey>, ProxyError> {
     let known = known_from(&held.memory, held.activity.id.0, statement)?;
-    let text = SqlText::new(key.text(), state.lex.options(&key.state().vars));
+    let text = state.text_of(key);
     if statement.uses.contains(Uses::DIAGNOSTICS) && !can_ask_anywhere(&held.memory, statement, &text) {
         return Err(ProxyError::DiagnosticsGone);
     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use delphinus_memory::Kept;
 use delphinus_net::rt;
 use delphinus_pool::{BackendStatement, Checkout, LeftBehind, RowsLeft, StatementKey};
+use delphinus_route::Question;
 use delphinus_sql::{
     Class, Effects, Hints, LexOptions, Sketch, SqlText, Statement, Uses, classify, classify_and_sketch,
     kill_target,
@@ -89,7 +90,7 @@ impl Session {
         }
         // The text is needed to prepare it elsewhere.
         let sent: Rc<[u8]> = self.client.held_text(Text::in_payload(input, 1)).into();
-        let read = &SqlText::new(&sent, self.state.lex.options(&self.state.want.vars));
+        let read = &SqlText::new(&sent, self.state.lex());
         let (statement, sketch) = self.classify_prepared(read.sql, read.lex);
         let own = own_text(read, &statement, self.held.activity.id.0);
         let (input, bytes) = match own {
@@ -113,7 +114,7 @@ impl Session {
             return self.refuse(input, error).await;
         };
         let sent = Text::in_payload(input, 1);
-        let lex = self.state.lex.options(&self.state.want.vars);
+        let lex = self.state.lex();
         let mut statement = as_unknown(self.classify(sent, lex));
         if self.worker.stored_code.concerns(&statement) {
             let sql = self.client.held_text(sent);
@@ -149,7 +150,8 @@ impl Session {
             return self.refuse(input, error).await;
         }
         if self.is_steered(&statement) {
-            match self.steer_statement(&text.bytes, &statement, Hints::default()).await {
+            let question = Question { sql: &text.bytes, lex: text.read.lex, statement: &statement };
+            match self.steer_statement(&question, Hints::default()).await {
                 Ok(None) => {}
                 Ok(Some(instead)) => return Box::pin(self.prepare_rewritten(input, instead)).await,
                 Err(error) => return self.refuse(input, error).await,
@@ -184,7 +186,7 @@ impl Session {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         };
         let (input, bytes) = prepare_instead(&mut self.client, input, text);
-        let read = &SqlText::new(&bytes, self.state.lex.options(&self.state.want.vars));
+        let read = &SqlText::new(&bytes, self.state.lex());
         let (statement, sketch) = self.classify_prepared(read.sql, read.lex);
         let text = TextToPrepare { bytes: bytes.clone(), read, kept, is_large: false, sketch };
         self.prepare_text(input, text, statement).await

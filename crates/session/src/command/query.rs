@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use delphinus_cache::{Command, Kept};
 use delphinus_pool::Checkout;
+use delphinus_route::Question;
 use delphinus_sql::{
     Class, CodeChange, LexOptions, SqlText, Statement, Uses, classify, classify_and_sketch, digest,
 };
@@ -46,8 +47,9 @@ impl Job for QueryText<'_> {
         if session.state.may_touch_sql(checkout, self.statement) {
             // The text is still at the front of the buffer.
             let sql = session.client.held_text(Text { input, at: self.text_at }).to_vec();
+            let text = &SqlText::new(&sql, session.state.lex());
             let (client, mut watch) = session.watch();
-            Box::pin(watch.bring_sql(client, checkout, self.statement, &sql)).await?;
+            Box::pin(watch.bring_sql(client, checkout, self.statement, text)).await?;
         }
         // What it leaves could not be told from what another session has left there.
         if may_make_ids_unseen(self.statement) {
@@ -76,7 +78,7 @@ impl Session {
                 Short::Large(kept) => return Box::pin(self.give_large(kept)).await,
             }
         }
-        let lex = self.state.lex.options(&self.state.want.vars);
+        let lex = self.state.lex();
         let statement = self.classify_counted(text, lex);
         if self.steering.guard.looks_at(&statement) {
             let sql = self.client.held_text(text);
@@ -125,7 +127,8 @@ impl Session {
         self.tell_text(&statement, text);
         if needs.has(Needs::RIGHTS) {
             let sql = if input.is_whole() { self.client.held_text(text) } else { &[] };
-            self.noted.note_rights(&statement, sql, &mut self.state, &self.held.identity.user);
+            let read = SqlText::new(sql, self.state.lex());
+            self.noted.note_rights(&statement, &read, &self.state, &self.held.identity.user);
             self.looks_after_noted();
         }
         if needs.has(Needs::STEERING) {
@@ -170,9 +173,10 @@ impl Session {
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
         let sql = self.client.held_text(text).to_vec();
-        let instead = self.steer_statement(&sql, statement, attributes).await?;
+        let question = Question { sql: &sql, lex: self.state.lex(), statement };
+        let instead = self.steer_statement(&question, attributes).await?;
         if instead.is_none() && !statement.uses.contains(Uses::ROUTE) {
-            self.route().check_where_it_is(&sql, statement).await?;
+            self.route().check_where_it_is(&question).await?;
         }
         if let Some(wanted) = self.steering.mirror.take() {
             let copy = || input.is_whole().then(|| CommandCopy::Text(sql));
@@ -237,7 +241,7 @@ impl Session {
             || matches!(statement.class, Class::Show | Class::Explain | Class::Do | Class::Multi)
             || checkout.connection().may_list();
         let sql = if needs_text { self.client.sent_text(sent) } else { &[][..] }.to_vec();
-        let text = SqlText::new(&sql, self.state.lex.options(&self.state.want.vars));
+        let text = SqlText::new(&sql, self.state.lex());
         self.finish_text(checkout, statement, &text, relayed).await
     }
 }

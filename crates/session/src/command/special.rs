@@ -58,18 +58,19 @@ impl Job for Special<'_> {
         checkout: &mut Checkout,
         input: Input,
     ) -> Result<Input, ProxyError> {
-        let (statement, sql) = (&self.statement, self.text.sql);
-        check_last_values((statement, self.text), &session.state.want, checkout.connection())?;
+        let statement = &self.statement;
+        let first = session.held.memory.first_mode().map(|first| &**first);
+        check_last_values((statement, self.text), (&session.state.want, first), checkout.connection())?;
         if session.state.may_touch_sql(checkout, statement) {
             let (client, mut watch) = session.watch();
-            watch.bring_sql(client, checkout, statement, sql).await?;
+            watch.bring_sql(client, checkout, statement, self.text).await?;
         }
         if self.tells {
             if statement.uses.contains(Uses::DIAGNOSTICS) && !checkout.connection().tells_list() {
                 return Err(ProxyError::DiagnosticsGone);
             }
         } else {
-            session.ready_for(checkout, statement, sql).await?;
+            session.ready_for(checkout, statement, self.text).await?;
             if statement.class == Class::Diagnostics {
                 // There is none, as `can_ask_anywhere` has seen.
                 Box::pin(checkout.forget_warnings()).await.map_err(ProxyError::Pool)?;
@@ -126,7 +127,7 @@ impl Session {
     pub(super) async fn special_query(&mut self, sent: Text, statement: Statement) -> Option<Outcome> {
         let input = sent.input;
         let sql = self.client.held_text(sent).to_vec();
-        let text = SqlText::new(&sql, self.state.lex.options(&self.state.want.vars));
+        let text = SqlText::new(&sql, self.state.lex());
         if statement.uses.contains(Uses::ROUTE) {
             return Some(self.explain_route(sent, &sql).await);
         }
@@ -137,8 +138,9 @@ impl Session {
             let killed = match self.texts_run(&statement, &sql).await {
                 Ok(texts) => {
                     let uncovered = kill::uncover_texts(&self.worker.stored_code, &texts, &statement).await;
+                    let first = self.held.memory.first_mode().map(|first| &**first);
                     uncovered
-                        .and_then(|()| check_texts_run(&texts, &self.state.want))
+                        .and_then(|()| check_texts_run(&texts, &self.state.want, first))
                         .and_then(|()| {
                             let mut known = texts.iter().flatten();
                             known.try_for_each(|run| check_can_be_told(&run.statement, &self.state.pins))
@@ -181,7 +183,7 @@ impl Session {
         if statement.uses.intersects(ABOUT_LAST) && statement.class != Class::Multi {
             match self.route().connection_that_tells(&statement, text.sql).await {
                 Ok(None) if self.needs_own_answer(&statement, text) => {
-                    return self.show_diagnostics(input, text.sql, Form::Text).await;
+                    return self.show_diagnostics(input, text, Form::Text).await;
                 }
                 Ok(found) => told_by = found,
                 Err(error) => return self.refuse(input, error).await,
@@ -199,7 +201,7 @@ impl Session {
         if shows_counters(&statement, text) && relayed.response.is_ok() {
             self.state.pins.add(PinReason::Status, rt::now(), text.sql);
         }
-        if self.state.shows_tracking(&statement, text.sql)
+        if self.state.shows_tracking(&statement, text)
             && let Err(error) = self.track_again(&mut checkout, &relayed.rest, text.sql).await
         {
             return Ok(Served::Fatal(error));
@@ -236,12 +238,12 @@ impl Session {
         &mut self,
         checkout: &mut Checkout,
         statement: &Statement,
-        sql: &[u8],
+        text: &SqlText<'_>,
     ) -> Result<(), ProxyError> {
         if is_about_insert_id(statement) {
             restore_insert_id(self, checkout).await?;
         }
-        if self.state.shows_tracking(statement, sql) {
+        if self.state.shows_tracking(statement, text) {
             self.state.hide_own_tracking(checkout).await?;
         }
         Ok(())
@@ -368,22 +370,22 @@ impl Session {
     }
 
     /// What the memory answers to SHOW WARNINGS and its kin.
-    fn own_list(&mut self, sql: &[u8], form: Form) -> Option<Answer> {
+    fn own_list(&self, text: &SqlText<'_>, form: Form) -> Option<Answer> {
         let shape = self.text_shape();
-        show_diagnostics(sql, form, &mut self.state, (&self.held.memory, shape))
+        show_diagnostics(text, form, &self.state.want.vars, (&self.held.memory, shape))
     }
 
     /// False for what a server can answer where no connection of the session tells the list, with what the memory knows.
-    pub(super) fn needs_own_answer(&mut self, statement: &Statement, text: &SqlText<'_>) -> bool {
+    pub(super) fn needs_own_answer(&self, statement: &Statement, text: &SqlText<'_>) -> bool {
         statement.uses.contains(Uses::DIAGNOSTICS)
             && (!can_ask_anywhere(&self.held.memory, statement, text)
-                || self.own_list(text.sql, Form::Text).is_some())
+                || self.own_list(text, Form::Text).is_some())
     }
 
     /// SHOW WARNINGS and its kin, when only the memory knows the answer.
-    pub(super) async fn show_diagnostics(&mut self, input: Input, sql: &[u8], form: Form) -> Outcome {
+    pub(super) async fn show_diagnostics(&mut self, input: Input, text: &SqlText<'_>, form: Form) -> Outcome {
         self.client.skip(input).await?;
-        match self.own_list(sql, form) {
+        match self.own_list(text, form) {
             Some(answer) => self.answer(&answer).await,
             None => Ok(Served::Error(ProxyError::DiagnosticsGone)),
         }

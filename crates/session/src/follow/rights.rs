@@ -121,11 +121,17 @@ const UNKNOWN: MayChange = MayChange {
 };
 
 impl Noted {
-    /// Takes in that a statement is about to run which may change rights. `sql` is empty where it is not known to its end; `user` runs
-    /// it.
-    pub(crate) fn note_rights(&mut self, statement: &Statement, sql: &[u8], state: &mut Wanted, user: &str) {
+    /// Takes in that a statement is about to run which may change rights. Its text is empty where it is not known to its end; `user`
+    /// runs it.
+    pub(crate) fn note_rights(
+        &mut self,
+        statement: &Statement,
+        text: &SqlText<'_>,
+        state: &Wanted,
+        user: &str,
+    ) {
         self.executed = None;
-        self.rights = self.may_change(statement, &SqlText::new(sql, state.lex()), state, user);
+        self.rights = self.may_change(statement, text, state, user);
     }
 
     /// Takes in what the text is that an EXECUTE runs, which was not known before.

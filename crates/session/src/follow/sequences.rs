@@ -2,9 +2,9 @@
 //!
 //! Owns: of which sequences a connection has the last value that its session has taken, and what is refused otherwise.
 
-use delphinus_pool::Connection;
+use delphinus_pool::{Connection, FirstMode};
 use delphinus_sql::{Class, Effects, SqlText, Statement, TableName, Uses};
-use delphinus_state::{SessionState, Vars};
+use delphinus_state::{SessionState, Vars, mode_has};
 
 use super::texts::TextExecuted;
 use crate::client_error::ProxyError;
@@ -36,10 +36,11 @@ fn has_taken(Ran { statement, response, .. }: Ran<'_>) -> bool {
     response.is_ok() && is_certain
 }
 
-/// An error if a text, which is read in this state, reads a last value that the session has not taken on this connection.
+/// An error if a text, which is read in this state, reads a last value that the session has not taken on this connection. `first` is
+/// the `sql_mode` of a session that has set none.
 pub(crate) fn check_last_values(
     (statement, text): (&Statement, &SqlText<'_>),
-    state: &SessionState,
+    (state, first): (&SessionState, Option<&FirstMode>),
     connection: &Connection,
 ) -> Result<(), ProxyError> {
     if !statement.uses.contains(Uses::LAST_VALUE) {
@@ -49,24 +50,27 @@ pub(crate) fn check_last_values(
         !statement.effects.contains(Effects::CHANGES_SCHEMA)
             && connection.sequences.contains(&in_schema(sequence, state))
     };
-    refuse_unless(text, &state.vars, is_here)
+    refuse_unless(text, is_oracle(&state.vars, first), is_here)
 }
 
 /// The same of texts that EXECUTE runs: which connection that will be is not known here.
-pub(crate) fn check_texts_run(texts: &[TextExecuted], state: &SessionState) -> Result<(), ProxyError> {
+pub(crate) fn check_texts_run(
+    texts: &[TextExecuted],
+    state: &SessionState,
+    first: Option<&FirstMode>,
+) -> Result<(), ProxyError> {
     let reading = texts.iter().flatten().filter(|run| run.statement.uses.contains(Uses::LAST_VALUE));
     for run in reading {
-        refuse_unless(&SqlText::new(run.text.as_bytes(), run.lex), &state.vars, |_| false)?;
+        refuse_unless(&run.sql(), is_oracle(&state.vars, first), |_| false)?;
     }
     Ok(())
 }
 
 fn refuse_unless(
     text: &SqlText<'_>,
-    vars: &Vars,
+    is_oracle: bool,
     is_here: impl Fn(&TableName) -> bool,
 ) -> Result<(), ProxyError> {
-    let is_oracle = is_oracle(vars);
     for read in &text.names().sequences.read {
         let is_read = is_oracle || !read.is_member;
         if is_read && !read.sequence.as_ref().is_some_and(&is_here) {
@@ -78,9 +82,9 @@ fn refuse_unless(
 }
 
 /// `s.currval` is a column elsewhere.
-fn is_oracle(vars: &Vars) -> bool {
-    let mode = vars.get("sql_mode").map_or(&[][..], |mode| &**mode);
-    mode.split(|byte| *byte == b',').any(|word| word.trim_ascii().eq_ignore_ascii_case(b"ORACLE"))
+fn is_oracle(vars: &Vars, first: Option<&FirstMode>) -> bool {
+    let own = vars.get("sql_mode").map(|mode| &**mode);
+    own.or(first.map(FirstMode::mode)).is_some_and(|mode| mode_has(mode, b"ORACLE"))
 }
 
 fn in_schema(sequence: &TableName, state: &SessionState) -> TableName {
@@ -113,7 +117,8 @@ mod tests {
             ..SessionState::default()
         };
         let taken = TableName { schema: Some("app".to_owned()), name: "s".to_owned() };
-        refuse_unless(&text, &state.vars, |sequence| in_schema(sequence, &state) == taken).is_err()
+        refuse_unless(&text, is_oracle(&state.vars, None), |sequence| in_schema(sequence, &state) == taken)
+            .is_err()
     }
 
     #[test]
@@ -149,8 +154,22 @@ mod tests {
         let texts = |sql: &str| {
             [Some(TextRun { text: sql.to_owned(), lex: LEX, statement: classify(sql.as_bytes(), LEX) })]
         };
-        let check = |sql: &str| check_texts_run(&texts(sql), &SessionState::default());
+        let check = |sql: &str| check_texts_run(&texts(sql), &SessionState::default(), None);
         assert!(check("SELECT LASTVAL(s)").is_err());
         assert!(check("SELECT NEXTVAL(s), LASTVAL(s)").is_ok());
+    }
+
+    #[test]
+    fn a_session_that_has_set_no_mode_has_its_servers() {
+        let oracle = FirstMode::new(Box::from(&b"PIPES_AS_CONCAT,ORACLE"[..]));
+        let own = |mode: &str| Vars::from([(Box::from("sql_mode"), Box::from(mode.as_bytes()))]);
+        for (vars, first, expected) in [
+            (Vars::default(), None, false),
+            (Vars::default(), Some(&oracle), true),
+            (own("ANSI_QUOTES"), Some(&oracle), false),
+            (own("oracle"), None, true),
+        ] {
+            assert_eq!(is_oracle(&vars, first), expected, "{vars:?}");
+        }
     }
 }

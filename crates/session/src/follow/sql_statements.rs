@@ -163,8 +163,13 @@ impl Wanted {
     }
 
     /// What the connection has to have that the statement may touch.
-    pub(crate) fn to_bring(&self, checkout: &mut Checkout, statement: &Statement, sql: &[u8]) -> Bringing {
-        match self.touched(statement, sql) {
+    pub(crate) fn to_bring(
+        &self,
+        checkout: &mut Checkout,
+        statement: &Statement,
+        text: &SqlText<'_>,
+    ) -> Bringing {
+        match self.touched(statement, text) {
             Touched::Named(names, dropped) => {
                 Bringing { dropped: dropped.into_iter(), names: names.into_iter(), is_lenient: false }
             }
@@ -181,7 +186,7 @@ impl Wanted {
         Bringing::all(self.sql.names().map(str::to_owned).collect())
     }
 
-    fn touched(&self, statement: &Statement, sql: &[u8]) -> Touched {
+    fn touched(&self, statement: &Statement, text: &SqlText<'_>) -> Touched {
         let effects = statement.effects;
         if is_opaque(statement) {
             return Touched::All;
@@ -189,10 +194,9 @@ impl Wanted {
         if !effects.intersects(ABOUT) {
             return Touched::Own;
         }
-        let lex = self.lex.options_with(&self.want.vars);
-        let SqlPrepared { changes, mut run } = sql_prepared(sql, lex);
+        let SqlPrepared { changes, mut run } = sql_prepared(text.sql, text.lex);
         // Whether it replaces the one before, or is wrong itself, shows by that one.
-        let shows_by_former = prepared_from(sql, lex).is_none();
+        let shows_by_former = prepared_from(text.sql, text.lex).is_none();
         let mut dropped = Vec::new();
         for change in changes {
             match change {

@@ -2,7 +2,7 @@
 //! everything reported. SHOW VARIABLES shows what the client has set. What of a report it is told, says `crate::state::AskedTracking`.
 
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Class, Effects, Statement, Uses, may_list_variable};
+use delphinus_sql::{Class, Effects, SqlText, Statement, Uses, may_list_variable};
 use delphinus_wire::response::Status;
 
 use crate::state::{AskedTracking, Wanted};
@@ -13,11 +13,11 @@ const IS_SEEN: Effects = Effects::SETS_USER_VARS.union(Effects::MAY_COUNT_ROWS);
 impl Wanted {
     /// True if the statement may show these variables, and they can be hidden while it runs.
     #[inline]
-    pub(crate) fn shows_tracking(&self, statement: &Statement, sql: &[u8]) -> bool {
+    pub(crate) fn shows_tracking(&self, statement: &Statement, text: &SqlText<'_>) -> bool {
         statement.uses.contains(Uses::TRACKING)
             && statement.effects.without(IS_SEEN).is_empty()
             && (statement.class != Class::Show
-                || may_list_variable(sql, self.lex.options_with(&self.want.vars), AskedTracking::PREFIX))
+                || may_list_variable(text.sql, text.lex, AskedTracking::PREFIX))
     }
 
     /// Hides what the proxy has set on the connection, for a statement that would show it.

@@ -35,9 +35,9 @@ impl Lex {
         self.made_from = vars.clone();
     }
 
-    /// The options for a session with these variables.
+    /// The options for a session with these variables, which are those of now.
     #[inline]
-    pub(crate) fn options(&mut self, vars: &Rc<Vars>) -> LexOptions {
+    pub(super) fn options(&mut self, vars: &Rc<Vars>) -> LexOptions {
         if !Rc::ptr_eq(vars, &self.made_from) {
             self.read(vars);
             self.made_from = vars.clone();
@@ -46,7 +46,8 @@ impl Lex {
     }
 
     /// The options for a text that was read when the session had these variables.
-    pub(crate) fn options_with(&self, vars: &Rc<Vars>) -> LexOptions {
+    #[inline]
+    pub(super) fn options_with(&self, vars: &Rc<Vars>) -> LexOptions {
         if Rc::ptr_eq(vars, &self.made_from) { self.options } else { self.options_of(vars) }
     }
 
@@ -84,5 +85,22 @@ impl Lex {
         self.limits_rows = vars.contains_key("sql_select_limit");
         self.reads_uncommitted = isolation_is(vars, &["READ-UNCOMMITTED"]);
         self.options = self.options_of(vars);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::Quotes;
+
+    use super::*;
+
+    #[test]
+    fn what_was_prepared_is_read_as_it_was_then() {
+        let vars = |mode: &str| Rc::new(Vars::from([("sql_mode".into(), mode.as_bytes().into())]));
+        let (then, now) = (vars("ANSI_QUOTES"), vars(""));
+        let mut lex = Lex::new(Flavor::MySql, 80_036, &then);
+        lex.options(&now);
+        assert_eq!(lex.options_with(&then).ansi_quotes, Quotes::Ansi);
+        assert_eq!(lex.as_read().ansi_quotes, Quotes::Standard, "the last text is another one");
     }
 }

@@ -217,7 +217,7 @@ async fn run(mirrors: &Mirrors, copied: &Copied) -> Result<(), String> {
         Err(not_answered) => return Err(not_answered.leave(checkout)),
     };
     checkout.note(Doing::Running);
-    let (client, text) = (checkout.connection().capabilities, copied.asked.executed_text());
+    let (client, text) = (checkout.connection().capabilities, copied.asked.executed());
     let errand = Errand { origin: Origin::Mirror, payload: &command, text, client };
     let response =
         exchange(&mirrors.buffers, &mut checkout, errand, |_| {}).await.map_err(|error| error.to_string())?;

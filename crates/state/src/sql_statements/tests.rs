@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::*;
-use delphinus_sql::{Hidden, SqlText};
+use delphinus_sql::{Hidden, Quotes, SqlText};
 
 use crate::tracker::Response;
 use crate::user_vars::UserValue;
@@ -47,6 +47,14 @@ impl Session {
     fn prepare(&self) -> Option<&str> {
         Some(self.statements.find("s")??.prepare())
     }
+}
+
+#[test]
+fn what_execute_runs_is_read_as_it_was_prepared() {
+    let from = PreparedFrom::Literal("SELECT \"a\" FROM t".to_owned());
+    let ansi = LexOptions { ansi_quotes: Quotes::Ansi, ..LexOptions::default() };
+    let made = SqlStatements::default().movable("s", &from, &SessionState::default(), ansi).unwrap();
+    assert_eq!(made.runs().1.lex.ansi_quotes, Quotes::Ansi);
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl Refresh {
             // What has been changed in the session is its own.
             None => keeping.give_up(),
         };
-        let (text, client) = (self.asked.executed_text(), self.capabilities);
+        let (text, client) = (self.asked.executed(), self.capabilities);
         let errand = Errand { origin: journal::Origin::Cache, payload: &command, text, client };
         let response =
             exchange(&means.buffers, &mut checkout, errand, pass).await.map_err(|error| error.to_string())?;

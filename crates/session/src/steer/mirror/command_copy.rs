@@ -74,11 +74,11 @@ impl CommandCopy {
         Some(Self::Execution(ExecutionCopy { statement: found.key.clone(), payload, capabilities }))
     }
 
-    /// The text that is executed, where it is no text itself.
-    pub(crate) fn executed_text(&self) -> Option<&[u8]> {
+    /// What is executed, where it is no text itself.
+    pub(crate) fn executed(&self) -> Option<&StatementKey> {
         match self {
             Self::Text(_) => None,
-            Self::Execution(execution) => Some(execution.statement.text()),
+            Self::Execution(execution) => Some(&execution.statement),
         }
     }
 
@@ -146,8 +146,8 @@ pub(crate) struct Errand<'a> {
     /// Who wants it.
     pub origin: Origin,
     pub payload: &'a [u8],
-    /// The text that is executed, where the command is no text.
-    pub text: Option<&'a [u8]>,
+    /// What is executed, where the command is no text.
+    pub text: Option<&'a StatementKey>,
     /// What the client has agreed on whose answer it would be.
     pub client: Capabilities,
 }
