@@ -22,7 +22,7 @@ use delphinus_telemetry::ClusterCounters;
 use delphinus_wire::command::{BackendStmtId, STMT_ID_AT};
 use delphinus_wire::{Capabilities, Frame, HEADER_LEN, put_packet};
 
-pub(crate) use beside::{Beside, Break};
+pub(crate) use beside::{Beside, Break, while_wanted};
 pub(crate) use cut::Cut;
 pub(crate) use cut_short::Ending;
 pub(crate) use input::{BUFFER_SIZE, HELD, Input, Waited};
