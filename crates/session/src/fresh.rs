@@ -51,6 +51,7 @@ use delphinus_sql::Statement;
 use delphinus_topology::BackendId;
 use delphinus_view::Write as WriteUnderWay;
 use delphinus_wire::gtid::GtidSet;
+use delphinus_wire::response::Status;
 
 use crate::outlook::Progress;
 
@@ -128,18 +129,16 @@ impl Causality {
         self.must_wait.get()
     }
 
-    /// The same by table, for a statement that has just begun: `has_autocommit`, one that is in no transaction is one.
-    pub(crate) fn begin_write(
-        &mut self,
-        ledger: &Rc<Ledger>,
-        statement: &Statement,
-        (in_transaction, has_autocommit): (bool, bool),
-    ) {
+    /// The same by table, for a statement that has just begun in a session with this status: with autocommit, one that is in no
+    /// transaction is one.
+    pub(crate) fn begin_write(&mut self, ledger: &Rc<Ledger>, statement: &Statement, status: Status) {
+        let in_transaction = status.contains(Status::IN_TRANS);
         if !in_transaction {
             self.writing.is_outside();
         }
         if self.touch == Touch::Writes {
-            self.writing.is_to_write(ledger, statement, (in_transaction || !has_autocommit, self.may_commit));
+            let is_one = !in_transaction && status.contains(Status::AUTOCOMMIT);
+            self.writing.is_to_write(ledger, statement, self.may_commit || is_one);
         }
     }
 

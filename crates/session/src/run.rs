@@ -3,7 +3,7 @@
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_route::{Target, Verdict, number_of_text};
+use delphinus_route::{Target, Verdict, number_of_statement};
 use delphinus_sql::{Effects, Statement, Why};
 use delphinus_state::{Ages, PinReason, Response, Shape};
 use delphinus_wire::command::ClientStmtId;
@@ -151,8 +151,7 @@ impl Session {
         let in_transaction = self.state.status.contains(Status::IN_TRANS);
         self.causality.begin_statement(statement, in_transaction);
         if let Some(ledger) = &self.worker.ledger {
-            let has_autocommit = self.state.status.contains(Status::AUTOCOMMIT);
-            self.causality.begin_write(ledger, statement, (in_transaction, has_autocommit));
+            self.causality.begin_write(ledger, statement, self.state.status);
         }
     }
 
@@ -161,7 +160,7 @@ impl Session {
     pub(crate) fn tell_text(&mut self, statement: &Statement, text: Text) {
         if self.worker.outlook.needs_text() {
             let sql = self.client.held_text(text);
-            self.steering.text = number_of_text(&[sql.trim_ascii_start()]);
+            self.steering.text = number_of_statement(sql);
         }
         if self.causality.wants_text() {
             let sql = self.client.held_text(text);
