@@ -1,6 +1,8 @@
 //! The way of a command to a server: a connection is chosen and made ready, the command goes there, its answer comes back, and
 //! what goes wrong is rescued. What commands need beside that, each says as a [`Job`].
 
+mod left_before;
+
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::{Target, Verdict, number_of_statement};
@@ -21,6 +23,8 @@ use crate::rescue::{
 use crate::served::Served;
 use crate::session::Session;
 use crate::statements::ClientStatement;
+
+pub(crate) use left_before::{leave_no_old_list, restore_insert_id};
 
 /// What is to be done for one command.
 pub(crate) trait Job {
