@@ -240,7 +240,7 @@ mod tests {
     use delphinus_view::StoredCode;
     use delphinus_wire::response::Status;
 
-    use super::super::follow::Done;
+    use super::super::after::Done;
     use super::super::scene::{PRIMARY, Scene};
     use super::super::spots::spots_written;
     use super::super::{Causality, Ledger};

@@ -10,7 +10,7 @@ use delphinus_wire::response::ErrPacket;
 use delphinus_wire::{HEADER_LEN, error_code, header, parse_header};
 
 use super::beside::{Beside, Break, while_wanted};
-use super::cut::Cut;
+use super::broken::Cut;
 use super::input::shifted;
 use super::passage::LARGE_READ;
 use super::{Client, Input};
