@@ -331,6 +331,12 @@ impl Activity {
         Some((BackendId(backend), Thread { id: place as u32, moves: (place >> 48) as u16 }))
     }
 
+    /// The last look of whoever ends a statement there: the thread, if it still runs. It may have ended meanwhile, and its
+    /// connection may run somebody else's statement.
+    pub fn still_on(&self, place: (BackendId, Thread)) -> Option<Thread> {
+        (self.place() == Some(place)).then_some(place.1)
+    }
+
     /// True if a command has begun that is on no backend yet.
     pub fn is_waiting(&self) -> bool {
         matches!(self.running.load(Ordering::Relaxed), WAITING | PAUSED)

@@ -13,7 +13,7 @@ use delphinus_topology::{Backend, BackendId, Snapshot};
 use crate::intent::Intent;
 use crate::policy::{Policy, ReadBalance};
 use hash::by_text;
-pub use hash::number_of_text;
+pub use hash::{number_of_statement, number_of_text};
 use latency::Latency;
 
 /// Weights are multiplied by this, so that a slow start has steps.

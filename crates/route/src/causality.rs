@@ -1,4 +1,4 @@
-//! Which replicas have not got what a session has to find there: its own writes, and whatever it has read before.
+//! Which replicas have not caught up with a session: with its own writes, and with whatever it has read before.
 //!
 //! Owns: the choice. Must not know how it is found out what a replica has.
 
@@ -21,7 +21,7 @@ pub enum Demand {
 /// The replicas that a read must not go to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Behind {
-    /// These have not got what is demanded, as far as is known.
+    /// These have not caught up with what is demanded, as far as is known.
     pub replicas: Vec<BackendId>,
     /// Of those that are left nobody is known to have it either: whoever reads there has to wait for it first.
     pub must_wait: bool,

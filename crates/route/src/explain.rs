@@ -16,7 +16,7 @@ use delphinus_sql::{
 use delphinus_state::PinReason;
 use delphinus_topology::{Backend, BackendId, Role, Snapshot};
 
-use crate::balance::{Balance, number_of_text};
+use crate::balance::{Balance, number_of_statement};
 use crate::intent::Intent;
 use crate::plan::{Plan, Reason, Target};
 use crate::policy::Policy;
@@ -142,8 +142,7 @@ impl Explanation {
             return Way::Held(backend);
         }
         let intent = intent(question.statement, asker);
-        // As sessions count it: without what stands before the text.
-        let text = number_of_text(&[question.sql.trim_ascii_start()]);
+        let text = number_of_statement(question.sql);
         let intent = Intent { behind: &self.demanded.behind, wish: self.wish(), text, ..intent };
         Way::Planned(plan(&intent, cluster.snapshot, &mut Balance::new(cluster.policy)))
     }

@@ -22,7 +22,7 @@ pub struct Intent<'a> {
     pub pinned: Option<PinReason>,
     /// Replicas that failed a moment ago, for this same statement or for others of this worker.
     pub avoid: &'a [BackendId],
-    /// Replicas that have not got what the session has to find there.
+    /// Replicas that have not caught up with what the session has written or read.
     pub behind: &'a [BackendId],
     /// Where somebody wants it to run.
     pub wish: Option<Wish<'a>>,

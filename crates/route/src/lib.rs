@@ -29,7 +29,7 @@ mod rules;
 mod scope;
 mod wish;
 
-pub use balance::{Balance, number_of_text};
+pub use balance::{Balance, number_of_statement, number_of_text};
 pub use causality::{Behind, Demand, behind};
 pub use choice::{Arriving, ClusterChoice, Home};
 pub use explain::{Asker, Cluster, Demanded, Explanation, Question, Row, Usual, Way, explain};

@@ -3,48 +3,36 @@
 //!
 //! No statement comes here where no rules, no hints and no listener for one kind of backend have a say.
 
+mod from_cache;
+
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_cache::{Command, Group, Kept, Landing, Named, Origin, Tally};
+use delphinus_cache::{Kept, Landing, Origin};
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_route::{Cluster, Explanation, Question, Rule};
-use delphinus_sql::{CacheWish, Class, Consistency, Hints, SqlText, Statement, TableName, Uses, tables};
+use delphinus_sql::{CacheWish, Class, Consistency, Hints, SqlText, Statement, Uses};
 use delphinus_state::PinReason;
-use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::{Layer, PeerAge};
-use delphinus_wire::{ExecuteParams, HEADER_LEN};
 
 use crate::answer::counts_otherwise;
 use crate::client_error::{ClientError, ProxyError};
 use crate::explain::explained;
-use crate::fresh::{Depends, Ledger, TextHere};
-use crate::io::{Input, Relayed, Text};
+use crate::fresh::Ledger;
+use crate::io::{Input, Relayed};
 use crate::rescue::Waiter;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{
-    Answers, Around, Asking, CommandCopy, Consulted, Deadline, Fitness, Giver, Looked, Means, Miss, Refresh,
-    Trace, Wanting, check_listener, execution, hints_in, shortcut_of, text_of, why_not_cached,
+    Around, Consulted, Deadline, Fitness, Giver, Miss, Trace, Wanting, check_listener, hints_in, shortcut_of,
+    why_not_cached,
 };
 
-/// A question that may be answered from the cache.
-#[derive(Debug, Clone, Copy)]
-enum Asks {
-    /// By a text that is in the buffer.
-    Text(Text),
-    /// By a statement that was prepared.
-    Prepared(ClientStmtId),
-}
+use self::from_cache::FromCache;
 
-/// An answer that will soon be too old, and what is wanted of the next one.
-struct Aging<'a> {
-    statement: &'a Statement,
-    wanting: Wanting,
-    older: &'a Kept,
-}
+pub(crate) use self::from_cache::Asks;
 
 impl Session {
     /// True if [`Session::steer_statement`] has to be asked about this statement.
@@ -230,64 +218,24 @@ type KeptWith = Arc<dyn Any + Send + Sync>;
 
 /// Answers from the cache, and answers for it.
 impl Session {
-    /// Answers a COM_QUERY from the cache; if it cannot (`None`), and may later, the answer that follows will be kept.
-    pub(crate) async fn query_cache(
+    /// Answers a question from the cache; if it cannot (`None`), and may later, the answer that follows will be kept.
+    pub(crate) async fn answer_from_cache(
         &mut self,
-        sent: Text,
+        asks: Asks<'_>,
         statement: &Statement,
     ) -> Result<Option<Served>, NetError> {
-        let input = sent.input;
+        let input = asks.input();
         let Some(wanting) = self.wanting(input, statement) else { return Ok(None) };
-        let text = self.client.held_text(sent);
-        match self.look_in_cache(Command::Query(text), &wanting) {
-            Some(Looked::Has { kept, is_due }) => {
-                if is_due {
-                    let asked = CommandCopy::Text(text.to_vec());
-                    let depends = self.depends(Asks::Text(sent));
-                    let aging = Aging { statement, wanting, older: &kept };
-                    if self.renew(Command::Query(text), (asked, depends), aging).is_none() {
-                        kept.renew_later();
-                    }
-                }
-                self.give_long(input, statement, &kept).await
-            }
-            Some(Looked::HasNot(key, tally)) => {
-                let miss = Miss { key, wanting, tally };
-                Box::pin(self.consult((input, Asks::Text(sent)), miss, statement)).await
-            }
+        match self.from_cache().look(asks, statement, wanting) {
+            Some(Ok(kept)) => self.give_long(input, statement, &kept).await,
+            Some(Err(miss)) => Box::pin(self.consult(asks, miss, statement)).await,
             None => Ok(None),
         }
     }
 
-    /// The same for a COM_STMT_EXECUTE.
-    pub(crate) async fn execute_cache(
-        &mut self,
-        input: Input,
-        (id, statement): (ClientStmtId, &Statement),
-        params: Option<&ExecuteParams>,
-    ) -> Result<Option<Served>, NetError> {
-        let Some(wanting) = self.wanting(input, statement) else { return Ok(None) };
-        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
-        let Some(found) = self.statements.look(id) else { return Ok(None) };
-        let Some(command) = execution(found, payload, params) else { return Ok(None) };
-        match self.look_in_cache(command, &wanting) {
-            Some(Looked::Has { kept, is_due }) => {
-                let capabilities = self.client.capabilities;
-                if is_due && let Some(asked) = CommandCopy::execution(found, payload, params, capabilities) {
-                    let depends = self.depends(Asks::Prepared(id));
-                    let aging = Aging { statement, wanting, older: &kept };
-                    if self.renew(command, (asked, depends), aging).is_none() {
-                        kept.renew_later();
-                    }
-                }
-                self.give_long(input, statement, &kept).await
-            }
-            Some(Looked::HasNot(key, tally)) => {
-                let miss = Miss { key, wanting, tally };
-                Box::pin(self.consult((input, Asks::Prepared(id)), miss, statement)).await
-            }
-            None => Ok(None),
-        }
+    fn from_cache(&self) -> FromCache<'_> {
+        let Self { worker, client, statements, costs, .. } = self;
+        FromCache { stand: self.stand(), worker, client, statements, costs }
     }
 
     /// What is wanted of the answer, where it may be kept.
@@ -309,81 +257,10 @@ impl Session {
         self.stand().fitness(origin, self.worker.ledger.as_deref())
     }
 
-    /// `None`: an answer is there that is too large for this client, perhaps. Its own is neither looked for nor kept.
-    fn look_in_cache(&self, command: Command<'_>, wanting: &Wanting) -> Option<Looked> {
-        let place = &self.steering.cache_place(self.login.listener.mode);
-        let (want, capabilities) = (&self.state.want, self.client.capabilities);
-        let asking = Asking { held: &self.held, want, capabilities, place };
-        let fitness = |origin: &Origin| self.fitness(origin);
-        let answers = self.worker.answers.as_ref()?;
-        Some(match answers.look(&asking, command, wanting, fitness) {
-            Ok((kept, is_due)) if !self.steering.may_give(&kept) => {
-                if is_due {
-                    kept.renew_later();
-                }
-                return None;
-            }
-            Ok((kept, is_due)) => Looked::Has { kept, is_due },
-            Err(key) => Looked::HasNot(key, self.cache_tally(answers, wanting, command)),
-        })
-    }
-
-    /// Has the question asked anew beside this session, which gets the answer that is there; `None` if it cannot be now.
-    #[cold]
-    fn renew(
-        &self,
-        command: Command<'_>,
-        (asked, depends): (CommandCopy, Option<Depends>),
-        Aging { statement, wanting, older }: Aging<'_>,
-    ) -> Option<()> {
-        if self.worker.outlook.is_paused() {
-            // Nothing is sent while operators have statements wait.
-            return None;
-        }
-        let answers = self.worker.answers.clone()?;
-        let place = &self.steering.cache_place(self.login.listener.mode);
-        let (want, capabilities) = (&self.state.want, self.client.capabilities);
-        let asking = Asking { held: &self.held, want, capabilities, place };
-        let key = answers.key(&asking, command);
-        let refresh = Refresh {
-            asked,
-            target: self.stand().plan(statement, &[]).target,
-            identity: self.held.identity.clone(),
-            rights: self.held.rights,
-            _keys: self.held.keys.clone(),
-            want: self.state.want.clone(),
-            capabilities,
-            depends,
-        };
-        let means = Means {
-            answers,
-            pool: self.worker.pool.clone(),
-            buffers: self.worker.buffers.clone(),
-            outlook: self.worker.outlook.clone(),
-            ledger: self.worker.ledger.clone(),
-        };
-        refresh.begin(means, (key, wanting), older)
-    }
-
-    /// What counts the answer to this.
-    fn cache_tally(&self, answers: &Answers, wanting: &Wanting, command: Command<'_>) -> Arc<Tally> {
-        let (text, lex, schema) = text_of(command, &self.state.want, &self.state.lex);
-        let group = Group {
-            cluster: self.worker.cluster,
-            rule: wanting.rule.clone(),
-            schema: schema.map(Arc::from),
-            digest: self.costs.digest().map(|digest| digest.0),
-        };
-        let named =
-            |table: TableName| Named { schema: table.schema.map(Into::into), table: table.name.into() };
-        let all = || tables(text, lex).into_iter().map(named).collect();
-        answers.cache.tallies.of(&group, all)
-    }
-
     /// Waits for somebody else's answer to the same question, or sees to it that the answer that follows is kept.
     async fn consult(
         &mut self,
-        (input, asks): (Input, Asks),
+        asks: Asks<'_>,
         miss: Miss,
         statement: &Statement,
     ) -> Result<Option<Served>, NetError> {
@@ -399,35 +276,18 @@ impl Session {
         let beside = shortcut.map(|shortcut| answers.share(shortcut) as KeptWith);
         match answers.consult(miss, fitness, patience, (&self.held.spent, wait)).await {
             Ok(Consulted::Knows(kept)) if self.steering.may_give(&kept) => {
-                return self.give(input, statement, &kept).await;
+                return self.give(asks.input(), statement, &kept).await;
             }
             Ok(Consulted::Wants(mut keeping)) => {
                 keeping.beside = beside;
-                keeping.depends = self.depends(asks);
+                keeping.depends = self.from_cache().depends(asks);
                 self.steering.keeping = Some(keeping);
             }
             // One that is too large for this client, perhaps: its own is not kept.
             Ok(Consulted::Knows(_) | Consulted::Nothing) => {}
-            Err(error) => return self.refuse(input, error).await.map(Some),
+            Err(error) => return self.refuse(asks.input(), error).await.map(Some),
         }
         Ok(None)
-    }
-
-    /// Which tables a question reads, where that matters.
-    fn depends(&self, asks: Asks) -> Option<Depends> {
-        let ledger = self.worker.ledger.as_ref()?;
-        let (sql, lex, schema) = match asks {
-            Asks::Text(text) => {
-                let sql = self.client.held_text(text);
-                (sql, self.state.lex.as_read(), self.state.want.schema.as_deref())
-            }
-            Asks::Prepared(id) => {
-                let key = &self.statements.look(id)?.key;
-                let SqlText { sql, lex, .. } = self.state.text_of(key);
-                (sql, lex, key.state().schema.as_deref())
-            }
-        };
-        Some(ledger.read_by(TextHere { sql, lex, schema, has_temporary: false }))
     }
 
     /// Gives the client an answer that was found the long way.

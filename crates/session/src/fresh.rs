@@ -12,7 +12,7 @@
 //! | before it is planned | [`Causality::begin_statement`], [`Causality::is_free_to_read`], [`Causality::behind`] | `demand` |
 //! | a replica has to be waited for | [`Causality::catch_up`] | `catch_up` |
 //! | it is sent | [`Causality::count_write`] | |
-//! | it has run | [`Causality::follow`] | `follow` |
+//! | it has run | [`Causality::follow`] | `after` |
 //! | its answer comes from the cache, or goes there | [`Causality::may_read_kept`], [`Causality::was_given`] | `kept_answer` |
 //! | what it writes, by table, ends answers that are kept | [`Causality::begin_write`], [`Causality::writes_by`] | `writing`, `ledger` |
 //! | a client asks for the token, or brings one | [`Causality::token_text`], [`Causality::read_token`] | `token` |
@@ -28,16 +28,16 @@
 //! worker's `session/src/outlook.rs`; how far each backend is, with what sessions have found out by waiting,
 //! `outlook/progress.rs`.
 
+mod after;
 mod catch_up;
 mod demand;
-mod follow;
+mod in_words;
 mod kept_answer;
 mod ledger;
 #[cfg(test)]
 mod scene;
 mod spots;
 mod token;
-mod told;
 mod touch;
 mod writing;
 
@@ -51,15 +51,16 @@ use delphinus_sql::Statement;
 use delphinus_topology::BackendId;
 use delphinus_view::Write as WriteUnderWay;
 use delphinus_wire::gtid::GtidSet;
+use delphinus_wire::response::Status;
 
 use crate::outlook::Progress;
 
 use touch::{Touch, is_plain_write, only_looks};
 use writing::Writing;
 
+pub(crate) use after::Done;
 pub(crate) use catch_up::Patience;
 pub(crate) use demand::Reading;
-pub(crate) use follow::Done;
 pub(crate) use kept_answer::origin_at;
 pub(crate) use ledger::{Depends, Ledger, TextHere, primary_of};
 pub use spots::spots_written;
@@ -128,18 +129,16 @@ impl Causality {
         self.must_wait.get()
     }
 
-    /// The same by table, for a statement that has just begun: `has_autocommit`, one that is in no transaction is one.
-    pub(crate) fn begin_write(
-        &mut self,
-        ledger: &Rc<Ledger>,
-        statement: &Statement,
-        (in_transaction, has_autocommit): (bool, bool),
-    ) {
+    /// The same by table, for a statement that has just begun in a session with this status: with autocommit, one that is in no
+    /// transaction is one.
+    pub(crate) fn begin_write(&mut self, ledger: &Rc<Ledger>, statement: &Statement, status: Status) {
+        let in_transaction = status.contains(Status::IN_TRANS);
         if !in_transaction {
             self.writing.is_outside();
         }
         if self.touch == Touch::Writes {
-            self.writing.is_to_write(ledger, statement, (in_transaction || !has_autocommit, self.may_commit));
+            let is_one = !in_transaction && status.contains(Status::AUTOCOMMIT);
+            self.writing.is_to_write(ledger, statement, self.may_commit || is_one);
         }
     }
 

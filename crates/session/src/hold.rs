@@ -5,6 +5,7 @@
 
 mod prepared;
 mod recall;
+mod running;
 mod seats;
 mod source;
 
@@ -27,6 +28,7 @@ use crate::spent::Spent;
 use crate::state::Wanted;
 
 pub(crate) use prepared::{forget_schema, prepare_in};
+pub(crate) use running::Running;
 pub(crate) use seats::Seats;
 pub(crate) use source::Source;
 
@@ -246,22 +248,6 @@ impl Held {
         self.taken.set(Some(checkout.backend()));
         self.activity.runs_on(checkout.backend(), thread);
         checkout
-    }
-}
-
-/// What runs on them.
-impl Held {
-    /// Ends on its backend what the session runs there; on a connection of its own, in the background.
-    pub(crate) fn end_statement(&self) {
-        let Some((backend, thread)) = self.activity.place() else { return };
-        let (pool, identity, info) = (self.source.pool.clone(), self.identity.clone(), self.activity.clone());
-        rt::spawn_local(async move {
-            // It may have ended meanwhile, and its connection may run somebody else's statement.
-            let still_there = || (info.place() == Some((backend, thread))).then_some(thread);
-            if let Err(error) = pool.kill_query_if(backend, &identity, still_there).await {
-                tracing::warn!(session.id = info.id.0, %error, "an operator's KILL has not reached the backend");
-            }
-        });
     }
 }
 

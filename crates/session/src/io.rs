@@ -2,7 +2,7 @@
 
 mod attended_command;
 mod beside;
-mod cut;
+mod broken;
 mod cut_short;
 mod input;
 mod passage;
@@ -22,8 +22,8 @@ use delphinus_telemetry::ClusterCounters;
 use delphinus_wire::command::{BackendStmtId, STMT_ID_AT};
 use delphinus_wire::{Capabilities, Frame, HEADER_LEN, put_packet};
 
-pub(crate) use beside::{Beside, Break};
-pub(crate) use cut::Cut;
+pub(crate) use beside::{Beside, Break, while_wanted};
+pub(crate) use broken::Cut;
 pub(crate) use cut_short::Ending;
 pub(crate) use input::{BUFFER_SIZE, HELD, Input, Waited};
 pub(crate) use relay::{Heard, LastBytes, Relayed};

@@ -123,7 +123,7 @@ impl Session {
         }
         let text = SqlText::new(&[], self.state.lex());
         let ran = Ran { statement, text: &text, response: &relayed.response };
-        if let Some(checkout) = self.settling().at_once(checkout, ran) {
+        if let Some(checkout) = self.settle_at_once(checkout, ran) {
             // Not to be: it would be settled twice.
             debug_assert!(false, "an ordinary answer has changed something");
             self.held.keep_or_give_back(checkout, &mut self.state);

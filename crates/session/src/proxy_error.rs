@@ -28,7 +28,7 @@ pub enum ProxyError {
     NoOpenCursor(u32),
     /// The client has too many prepared statements; the limit.
     TooManyStatements(usize),
-    /// This replica has not got what the session has to find, and did not get it in time.
+    /// This replica lacks what the session has written or read, and did not catch up in time.
     Behind(BackendId),
     /// No backend can take the command; why.
     NoBackend(String),

@@ -1,10 +1,10 @@
 //! What the proxy itself runs on a connection before a statement runs there: the session's statements, prepared as such or in SQL
-//! text, are made to be there, and what the statement before has left is the session's.
+//! text, are made to be there.
 
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, Means, PoolError, StatementKey};
-use delphinus_sql::{Effects, SqlText, Statement};
+use delphinus_sql::{SqlText, Statement};
 use delphinus_telemetry::Wait;
 use delphinus_wire::command::BackendStmtId;
 
@@ -12,7 +12,6 @@ use crate::client_error::ProxyError;
 use crate::follow::Bringing;
 use crate::hold::prepare_in;
 use crate::io::Client;
-use crate::session::Session;
 use crate::spent::Timed;
 use crate::watch::Watch;
 
@@ -85,38 +84,4 @@ impl Watch<'_> {
         self.steering.in_time(self.state.flavor())?;
         Ok(id)
     }
-}
-
-/// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
-pub(crate) async fn restore_insert_id(
-    session: &mut Session,
-    checkout: &mut Checkout,
-) -> Result<(), ProxyError> {
-    session.held.recall_insert_id(checkout).await;
-    let memory = session.held.memory.clone();
-    let (client, mut watch) = session.watch();
-    let restore = async |checkout: &mut Checkout| checkout.restore_insert_id(&memory).await;
-    watch.run_own(client, checkout, restore).await?;
-    watch.steering.in_time(watch.state.flavor())
-}
-
-/// Sees to it that the list of warnings which `statement` leaves, if it has none of its own, is the session's: an older one would
-/// be taken for it.
-#[inline]
-pub(crate) async fn leave_no_old_list(
-    session: &mut Session,
-    checkout: &mut Checkout,
-    statement: &Statement,
-) -> Result<(), ProxyError> {
-    if statement.effects.intersects(Effects::OPAQUE) && checkout.connection().lists_old() {
-        Box::pin(forget_old_list(session, checkout)).await?;
-    }
-    Ok(())
-}
-
-async fn forget_old_list(session: &mut Session, checkout: &mut Checkout) -> Result<(), ProxyError> {
-    let (client, mut watch) = session.watch();
-    let forget = async |checkout: &mut Checkout| checkout.forget_warnings().await;
-    watch.run_own(client, checkout, forget).await?;
-    watch.steering.in_time(watch.state.flavor())
 }

@@ -275,7 +275,7 @@ impl Route<'_> {
         let mut checkout = match self.held.bound.take() {
             Some(primary) => primary,
             None => match self.checkout_planned(plan, &avoid).await {
-                // It is not there any more, or has not got yet what the session has to find.
+                // It is gone, or has not caught up with what the session has written or read.
                 Err(_) if plan.target != Target::Primary => {
                     let plan = Plan { target: Target::Primary, ..plan };
                     self.checkout_planned(plan, &avoid).await?

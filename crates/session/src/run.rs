@@ -1,9 +1,11 @@
 //! The way of a command to a server: a connection is chosen and made ready, the command goes there, its answer comes back, and
 //! what goes wrong is rescued. What commands need beside that, each says as a [`Job`].
 
+mod left_before;
+
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_route::{Target, Verdict, number_of_text};
+use delphinus_route::{Target, Verdict, number_of_statement};
 use delphinus_sql::{Effects, SqlText, Statement, Why};
 use delphinus_state::{Ages, PinReason, Response, Shape};
 use delphinus_wire::command::ClientStmtId;
@@ -21,6 +23,8 @@ use crate::rescue::{
 use crate::served::Served;
 use crate::session::Session;
 use crate::statements::ClientStatement;
+
+pub(crate) use left_before::{leave_no_old_list, restore_insert_id};
 
 /// What is to be done for one command.
 pub(crate) trait Job {
@@ -151,8 +155,7 @@ impl Session {
         let in_transaction = self.state.status.contains(Status::IN_TRANS);
         self.causality.begin_statement(statement, in_transaction);
         if let Some(ledger) = &self.worker.ledger {
-            let has_autocommit = self.state.status.contains(Status::AUTOCOMMIT);
-            self.causality.begin_write(ledger, statement, (in_transaction, has_autocommit));
+            self.causality.begin_write(ledger, statement, self.state.status);
         }
     }
 
@@ -161,7 +164,7 @@ impl Session {
     pub(crate) fn tell_text(&mut self, statement: &Statement, text: Text) {
         if self.worker.outlook.needs_text() {
             let sql = self.client.held_text(text);
-            self.steering.text = number_of_text(&[sql.trim_ascii_start()]);
+            self.steering.text = number_of_statement(sql);
         }
         if self.causality.wants_text() {
             let sql = self.client.held_text(text);

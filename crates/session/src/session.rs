@@ -289,13 +289,7 @@ impl Session {
         }
     }
 
-    /// What of it a statement that has run may leave something in.
-    #[inline]
-    pub(crate) fn settling(&mut self) -> Settling<'_> {
-        self.settling_for().1
-    }
-
-    /// The same, and the client that waits for it.
+    /// What of it a statement that has run may leave something in, and the client that waits for it.
     #[inline]
     fn settling_for(&mut self) -> (&Client, Settling<'_>) {
         let settling = Settling {
@@ -303,7 +297,6 @@ impl Session {
             state: &mut self.state,
             causality: &mut self.causality,
             noted: &mut self.noted,
-            costs: &mut self.costs,
             consistency: self.steering.consistency(),
         };
         (&self.client, settling)
@@ -330,14 +323,21 @@ impl Session {
     /// Settles a statement. An error means that the session's state is not known any more: it has to end.
     #[inline]
     pub(crate) async fn settle(&mut self, checkout: Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
-        let changed = self.settling().at_once(checkout, ran);
+        let changed = self.settle_at_once(checkout, ran);
         match changed {
             None => Ok(()),
             Some(checkout) => self.settle_changed(checkout, ran).await,
         }
     }
 
-    /// Settles what `Settling::at_once` has not.
+    /// Settles what has changed nothing; else the connection is given to be settled.
+    #[inline]
+    pub(crate) fn settle_at_once(&mut self, mut checkout: Checkout, ran: Ran<'_>) -> Option<Checkout> {
+        self.costs.answered(&mut checkout, ran.response);
+        self.settling_for().1.at_once(checkout, ran)
+    }
+
+    /// The rest of that.
     pub(crate) async fn settle_changed(
         &mut self,
         mut checkout: Checkout,
@@ -397,7 +397,7 @@ impl Session {
             self.steering.begin_on_replica();
         }
         let ran = Ran { statement, text, response };
-        let changed = self.settling().at_once(checkout, ran);
+        let changed = self.settle_at_once(checkout, ran);
         let settled = match changed {
             None => Ok(()),
             Some(checkout) => self.settle_changed(checkout, ran).await,

@@ -43,7 +43,7 @@ impl<'a> Stand<'a> {
         })
     }
 
-    /// Replicas that a statement must not go to, because they have not got what the session has to find.
+    /// Replicas that a statement must not go to, because they have not caught up with what the session has written or read.
     #[inline]
     fn behind(self, statement: &Statement, snapshot: &Snapshot, avoid: &[BackendId]) -> Behind {
         let reading = self.reading(snapshot);

@@ -96,14 +96,14 @@ impl Wanted {
 
     /// True if COM_CHANGE_USER ends all that pins the session.
     pub(crate) fn ends_with_its_user(&self) -> bool {
-        self.pins.iter().all(|pin| ENDS_WITH_ITS_USER.contains(&pin.reason))
+        self.pins.iter().all(|pin| pin.reason.ends_with_user())
     }
 
     /// What goes with the session's connection.
     pub(crate) fn holds(&self) -> Holds {
         if self.pins.is_empty() {
             Holds::Nothing
-        } else if self.pins.iter().all(|pin| can_go_on(pin.reason)) {
+        } else if self.pins.iter().all(|pin| pin.reason.goes_on()) {
             Holds::Transaction
         } else {
             Holds::More
@@ -147,26 +147,4 @@ impl Wanted {
         self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
         self.publish(backend);
     }
-}
-
-/// What COM_CHANGE_USER ends on every server.
-const ENDS_WITH_ITS_USER: [PinReason; 13] = [
-    PinReason::Transaction,
-    PinReason::TemporaryTable,
-    PinReason::TableLock,
-    PinReason::ReadLock,
-    PinReason::AdvisoryLock,
-    PinReason::Handler,
-    PinReason::SqlPrepared,
-    PinReason::Cursor,
-    PinReason::LongData,
-    PinReason::LargeStatement,
-    PinReason::LargeVariables,
-    PinReason::Status,
-    PinReason::Dedicated,
-];
-
-/// True if a session that loses this with its connection can go on.
-fn can_go_on(reason: PinReason) -> bool {
-    matches!(reason, PinReason::Transaction | PinReason::Dedicated)
 }

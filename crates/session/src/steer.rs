@@ -25,7 +25,7 @@ use crate::answer::own_settings::OwnSettings;
 use crate::hold::Held;
 
 pub(crate) use cache::{
-    Answers, Asking, Consulted, Fitness, Giver, Keeping, Looked, Means, Miss, Refresh, Wanting, execution,
+    Answers, Asking, Consulted, Fitness, Giver, Keeping, Looked, Miss, Refresh, Wanting, Ways, execution,
     shortcut_of, text_of, values, why_not_cached,
 };
 pub(crate) use deadline::Deadline;

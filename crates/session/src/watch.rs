@@ -5,10 +5,11 @@ use std::cell::Cell;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use delphinus_clients::{Activity, without_literals};
-use delphinus_net::rt::{self, Either};
+use delphinus_net::rt;
 use delphinus_net::{NetError, Stream};
 use delphinus_pool::{Checkout, Doing, PoolError};
 use delphinus_topology::BackendId;
@@ -21,7 +22,7 @@ use crate::client_error::{ClientError, ProxyError};
 use crate::costs::Costs;
 use crate::follow::Noted;
 use crate::hold::Held;
-use crate::io::{Beside, Break, Client, Ending};
+use crate::io::{Beside, Break, Client, Ending, while_wanted};
 use crate::outlook::{HUNG, Outlook};
 use crate::rescue::Waits;
 use crate::state::Wanted;
@@ -47,7 +48,7 @@ pub(crate) struct Watch<'a> {
 
 impl Beside for Watch<'_> {
     #[inline]
-    fn activity(&self) -> &Activity {
+    fn activity(&self) -> &Arc<Activity> {
         &self.held.activity
     }
 
@@ -80,15 +81,11 @@ impl Beside for Watch<'_> {
     }
 
     fn ends_statement(&self, checkout: &mut Checkout) -> Ending {
-        let (backend, thread) = (checkout.backend(), checkout.connection().thread());
-        let (pool, identity) = (self.held.source.pool.clone(), self.held.identity.clone());
-        let is_over = Rc::<Cell<bool>>::default();
+        let (running, is_over) = (self.held.running_on(checkout), Rc::<Cell<bool>>::default());
         let seen = is_over.clone();
         let task = rt::spawn_local(async move {
-            let still = || (!seen.get()).then_some(thread);
-            if let Err(error) = pool.kill_query_if(backend, &identity, still).await {
-                tracing::warn!(%error, "the proxy could not end a statement whose result is too large");
-            }
+            let failed = "the proxy could not end a statement whose result is too large";
+            running.end(|| !seen.get(), failed).await;
         });
         Ending { is_over, task }
     }
@@ -173,17 +170,14 @@ impl Vigil<'_> {
         ask: impl AsyncFnOnce(&mut Checkout) -> T,
     ) -> Result<T, Break> {
         let backend = checkout.backend();
-        let mut asked = pin!(ask(checkout));
-        loop {
-            if let Either::First(done) = rt::either(asked.as_mut(), self.activity.disturbed()).await {
-                return Ok(done);
-            }
+        let disturbed = || {
             // A KILL QUERY comes too late: the statement has ended.
             if self.activity.take_calls().asks() {
                 self.waits.registry.answer(self.activity.id, || None);
             }
-            self.may_wait(backend)?;
-        }
+            self.may_wait(backend)
+        };
+        while_wanted(pin!(ask(checkout)), self.activity, disturbed).await
     }
 
     /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for

@@ -55,7 +55,7 @@ pub use risks::Risks;
 pub use split::split;
 pub use statement::{Access, Class, Statement, Why};
 pub use stored::{Body, Catalog, CatalogBuilder, Changes, CodeChange, Hidden, Runs, Stored};
-pub use text::{Names, SqlText};
+pub use text::{Names, SqlText, mentions, most_parameters};
 pub use transactions::{lets_transactions_write, looks_at_data, may_lock_rows, may_lock_to_share};
 pub use uses::Uses;
 pub use work::bytes_read;

@@ -89,6 +89,16 @@ impl<'a> SqlText<'a> {
     }
 }
 
+/// True if this word stands anywhere in a text, also in a string or a comment, or within another word; upper and lower case are one.
+pub fn mentions(sql: &[u8], word: &str) -> bool {
+    sql.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// So many parameters a text has at most: its question marks, wherever they stand.
+pub fn most_parameters(sql: &[u8]) -> usize {
+    sql.iter().filter(|byte| **byte == b'?').count()
+}
+
 impl Names {
     fn read(sql: &[u8], lex: LexOptions) -> Self {
         let mut names = Self::default();

@@ -11,7 +11,7 @@ use crate::held_names::HeldNames;
 
 /// Declares the reasons, with all that others say of them.
 macro_rules! reasons {
-    ($($(#[$about:meta])* $reason:ident { label: $label:literal, effects: $effects:expr, name: $name:literal, by: $by:literal, until: $until:literal, })+) => {
+    ($($(#[$about:meta])* $reason:ident { label: $label:literal, effects: $effects:expr, ends_with_user: $ends_with_user:literal, goes_on: $goes_on:literal, name: $name:literal, by: $by:literal, until: $until:literal, })+) => {
         /// A reason to stay on one backend connection.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum PinReason {
@@ -43,6 +43,20 @@ macro_rules! reasons {
                 }
             }
 
+            /// True if COM_CHANGE_USER ends it on every server.
+            pub fn ends_with_user(self) -> bool {
+                match self {
+                    $(Self::$reason => $ends_with_user,)+
+                }
+            }
+
+            /// True if a session that loses this with its connection can go on.
+            pub fn goes_on(self) -> bool {
+                match self {
+                    $(Self::$reason => $goes_on,)+
+                }
+            }
+
             /// What pins for it, for the reference.
             pub fn by(self) -> &'static str {
                 match self {
@@ -66,6 +80,8 @@ reasons! {
     Transaction {
         label: "transaction",
         effects: Effects::BEGINS_TRANSACTION,
+        ends_with_user: true,
+        goes_on: true,
         name: "transaction",
         by: "an open transaction (the server's status flag); without autocommit, a savepoint that was set before it, and a procedure, SQL `EXECUTE` or unknown statement before it, which may have set one",
         until: "commit, rollback, or anything else that ends it",
@@ -74,6 +90,8 @@ reasons! {
     NextTransaction {
         label: "set_transaction",
         effects: Effects::SETS_NEXT_TRANSACTION,
+        ends_with_user: false,
+        goes_on: false,
         name: "SET TRANSACTION for the next transaction",
         by: "`SET TRANSACTION` without SESSION or GLOBAL, also in a routine or a trigger",
         until: "`COMMIT` or `ROLLBACK`; a statement outside of a transaction may leave it for the next one",
@@ -82,6 +100,8 @@ reasons! {
     TemporaryTable {
         label: "temporary_table",
         effects: Effects::CREATES_TEMP_TABLE,
+        ends_with_user: true,
+        goes_on: false,
         name: "temporary tables",
         by: "`CREATE TEMPORARY TABLE`",
         until: "all of them are dropped; where one was perhaps renamed, or made in a schema that the session was not in before or after the statement: the session is reset",
@@ -90,6 +110,8 @@ reasons! {
     TableLock {
         label: "lock_tables",
         effects: Effects::LOCKS_TABLES,
+        ends_with_user: true,
+        goes_on: false,
         name: "table locks",
         by: "`LOCK TABLES`, `FLUSH TABLES t WITH READ LOCK`",
         until: "`UNLOCK TABLES`, or the beginning of a transaction",
@@ -98,6 +120,8 @@ reasons! {
     ReadLock {
         label: "read_lock",
         effects: Effects::READ_LOCK,
+        ends_with_user: true,
+        goes_on: false,
         name: "global read lock",
         by: "`FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE FOR BACKUP`, `BACKUP`",
         until: "the release of each, by the statement of its kind",
@@ -106,6 +130,8 @@ reasons! {
     AdvisoryLock {
         label: "get_lock",
         effects: Effects::GETS_LOCK,
+        ends_with_user: true,
+        goes_on: false,
         name: "locks of GET_LOCK()",
         by: "`GET_LOCK`, also in a statement that fails, in a routine or in a trigger",
         until: "all names are released, or `RELEASE_ALL_LOCKS()`, by an item of `SELECT` without tables and conditions, or of `DO`; what a routine or a trigger has taken, or a call that stands elsewhere and may be run more than once: `RELEASE_ALL_LOCKS()`",
@@ -114,6 +140,8 @@ reasons! {
     Handler {
         label: "handler",
         effects: Effects::OPENS_HANDLER,
+        ends_with_user: true,
+        goes_on: false,
         name: "open handlers",
         by: "`HANDLER ... OPEN`",
         until: "all are closed",
@@ -122,6 +150,8 @@ reasons! {
     SqlPrepared {
         label: "sql_prepare",
         effects: Effects::SQL_PREPARES,
+        ends_with_user: true,
+        goes_on: false,
         name: "statements of PREPARE",
         by: "`PREPARE ... FROM` in SQL text, of what cannot be prepared again elsewhere; a change of schema or variables after a `PREPARE`; on MySQL, of one with parameters (`?`)",
         until: "all of these are deallocated or replaced, or schema and variables are as they were",
@@ -130,6 +160,8 @@ reasons! {
     Cursor {
         label: "cursor",
         effects: NO_EFFECTS,
+        ends_with_user: true,
+        goes_on: false,
         name: "open cursor",
         by: "COM_STMT_EXECUTE that opens a cursor",
         until: "its last row, COM_STMT_RESET or COM_STMT_CLOSE",
@@ -138,6 +170,8 @@ reasons! {
     LongData {
         label: "long_data",
         effects: NO_EFFECTS,
+        ends_with_user: true,
+        goes_on: false,
         name: "pieces of a long parameter",
         by: "COM_STMT_SEND_LONG_DATA",
         until: "the statement is run, reset or closed",
@@ -146,6 +180,8 @@ reasons! {
     LargeStatement {
         label: "large_statement",
         effects: NO_EFFECTS,
+        ends_with_user: true,
+        goes_on: false,
         name: "long prepared statement",
         by: "COM_STMT_PREPARE of more than 256 KiB, which is not kept",
         until: "the statement is closed",
@@ -154,6 +190,8 @@ reasons! {
     LargeVariables {
         label: "large_variables",
         effects: NO_EFFECTS,
+        ends_with_user: true,
+        goes_on: false,
         name: "large user variables",
         by: "a user variable of more than 64 KiB, which is not kept; user variables that take more than 512 KiB together, to which each byte of a string counts twice, or more than 4096 of them",
         until: "the session is reset",
@@ -162,6 +200,8 @@ reasons! {
     Xa {
         label: "xa",
         effects: Effects::XA_STARTS,
+        ends_with_user: false,
+        goes_on: false,
         name: "XA transaction",
         by: "`XA START`",
         until: "`XA COMMIT`, `XA ROLLBACK`",
@@ -170,6 +210,8 @@ reasons! {
     FixedVariable {
         label: "fixed_variable",
         effects: NO_EFFECTS,
+        ends_with_user: false,
+        goes_on: false,
         name: "variables that mean nothing on another connection",
         by: "`gtid_next`, `insert_id`, `pseudo_thread_id`, `rand_seed1`, `rand_seed2`, `sql_auto_is_null`, `character_set_database`, `collation_database`, `profiling`, `optimizer_trace`, ...",
         until: "set back to `AUTOMATIC`, `OFF` or 0; those of the schema: `USE`; `insert_id`, and those under which the server keeps records (`profiling`, `optimizer_trace`): the session is reset",
@@ -178,6 +220,8 @@ reasons! {
     Tracking {
         label: "session_track",
         effects: Effects::SETS_TRACKING,
+        ends_with_user: false,
+        goes_on: false,
         name: "settings of session tracking",
         by: "the client sets a `session_track_*` variable, by which the proxy learns of changes",
         until: "the session is reset",
@@ -186,6 +230,8 @@ reasons! {
     Role {
         label: "set_role",
         effects: Effects::SETS_ROLE,
+        ends_with_user: false,
+        goes_on: false,
         name: "role",
         by: "`SET ROLE`",
         until: "MariaDB: the role is that of a new login again: none, where the user has no default roles (asked of the server after each `SET ROLE`). MySQL: the session is reset",
@@ -194,6 +240,8 @@ reasons! {
     Status {
         label: "session_status",
         effects: NO_EFFECTS,
+        ends_with_user: true,
+        goes_on: false,
         name: "counters of SHOW STATUS",
         by: "`SHOW STATUS` of the session, where its answer may hold counters (`LIKE 'Threads%'` cannot), and `FLUSH STATUS`",
         until: "the session is reset",
@@ -202,6 +250,8 @@ reasons! {
     ExpiredPassword {
         label: "expired_password",
         effects: NO_EFFECTS,
+        ends_with_user: false,
+        goes_on: false,
         name: "connection with an expired password",
         by: "the user's [password had expired](../authentication.md#expired-passwords) at the login to the server, or the server refuses a statement for that (error 1820)",
         until: "the session ends",
@@ -210,6 +260,8 @@ reasons! {
     UnknownState {
         label: "unknown_state",
         effects: Effects::OPAQUE,
+        ends_with_user: false,
+        goes_on: false,
         name: "changes that the server did not name",
         by: "state that the server does not name, or that the proxy cannot move: [these cases](../pinning.md#what-pins-as-unknown_state)",
         until: "the session is reset",
@@ -218,6 +270,8 @@ reasons! {
     Dedicated {
         label: "multiplex_off",
         effects: NO_EFFECTS,
+        ends_with_user: true,
+        goes_on: true,
         name: "connection of its own",
         by: "`multiplex = false` of the user or of a rule",
         until: "the session ends, or neither says so any more",

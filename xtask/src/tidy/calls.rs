@@ -7,9 +7,9 @@ mod layers;
 
 use std::collections::BTreeSet;
 
-use self::graph::{Edges, edges, product};
+use self::graph::{Edges, edges, paths, product};
 use super::rust_file::RustFile;
-use super::scan::is_word;
+use super::scan::{block_end, is_word};
 use super::{Project, Violation};
 
 const FOLDER: &str = "crates/session/src";
@@ -22,8 +22,10 @@ const MOST_KNOTTED: usize = 1;
 /// The root, which brings the parts together: only these, and what is below them, know the whole.
 const ROOT: [&str; 9] =
     ["command", "extras", "lib", "login", "ordinary", "run", "serve", "session", "worker"];
-/// What a part must not take: it gets the parts, the pool or the counters that it uses.
-const WHOLE: [(&str, &str); 2] = [("crate::session::", "Session"), ("crate::worker::", "Worker")];
+/// What a part must not take, and its module: it gets the parts, the pool or the counters that it uses.
+const WHOLE: [(&str, &str); 2] = [("session", "Session"), ("worker", "Worker")];
+/// So many parts a type may borrow to change them.
+const MOST_BORROWED: usize = 4;
 
 /// The graph must not become worse.
 pub(super) fn check(project: &Project) -> Vec<Violation> {
@@ -48,6 +50,7 @@ pub(super) fn check(project: &Project) -> Vec<Violation> {
     }
     found.extend(layers::check(&files, &edges));
     found.extend(files.iter().filter(|file| !is_root(&file.path)).flat_map(|file| knows_whole(file)));
+    found.extend(files.iter().flat_map(|file| borrows_much(file)));
     found
 }
 
@@ -61,20 +64,38 @@ fn top(path: &str) -> &str {
     name.split_once('/').map_or(name, |(top, _)| top)
 }
 
-/// The imports of a part that knows the whole session, or its worker.
+/// What a part names that is the whole session, or its worker: by its module, or from the root of the crate, which hands it on.
 fn knows_whole(file: &RustFile) -> Vec<Violation> {
-    let code = product(file);
-    let imports = WHOLE.into_iter().flat_map(|(path, name)| {
-        let places: Vec<_> = code.match_indices(path).map(|(at, _)| at + path.len()).collect();
-        places.into_iter().map(move |at| (at, name))
-    });
-    let known = imports.filter(|&(at, name)| {
-        let end = code[at..].find(';').map_or(code.len(), |len| at + len);
-        code[at..end].split(|c| !is_word(c)).any(|word| word == name)
+    let paths = paths(file, FOLDER);
+    let known = WHOLE.into_iter().filter(|(module, name)| {
+        paths.iter().any(|path| match &path[..] {
+            [one, rest @ ..] if one == module => rest.first().is_some_and(|rest| rest == name || rest == "*"),
+            [one, ..] => one == name,
+            [] => false,
+        })
     });
     known
         .map(|(_, name)| Violation::new(&file.path, 0, format!("a part of a session takes no `{name}`")))
         .collect()
+}
+
+/// The types that borrow too many parts to change them: they would be the session by another name.
+fn borrows_much(file: &RustFile) -> Vec<Violation> {
+    let code = product(file);
+    let types = code.match_indices("struct ").filter_map(|(at, head)| {
+        let rest = &code[at + head.len()..];
+        let name = rest.split(|c| !is_word(c)).next()?;
+        let open =
+            at + head.len() + rest.find(['{', ';', '(']).filter(|&open| rest.as_bytes()[open] == b'{')?;
+        let fields = &code[open..block_end(&code, open)];
+        Some((name, fields.matches("&'a mut ").count()))
+    });
+    let many = types.filter(|(_, borrowed)| *borrowed > MOST_BORROWED);
+    many.map(|(name, borrowed)| {
+        let what = format!("`{name}` borrows {borrowed} parts to change them, {MOST_BORROWED} may be");
+        Violation::new(&file.path, 0, what)
+    })
+    .collect()
 }
 
 /// The strongly connected parts, by Kosaraju's way.
@@ -182,11 +203,21 @@ mod tests {
     fn only_the_root_knows_the_whole() {
         let import = "//! A.\nuse crate::session::{ForNextUser, Session};\nfn a() {}";
         let worker = "//! A.\nuse crate::worker::Parts;\nfn a(worker: &crate::worker::Worker) {}";
+        let from_root = "//! A.\nuse crate::{Settings, Session as Whole};\nfn a() {}";
+        let from_above = "//! A.\nuse super::super::session::Session;\nfn a() {}";
+        let written = "//! A.\nfn a(session: &mut super::super::session::Session) {}";
+        let written_from_root = "//! A.\nfn a(session: &mut crate::Session) {}";
+        let everything = "//! A.\nuse crate::session::*;";
         let facts = "//! A.\nuse crate::session::ForNextUser;\nfn a() { Consistency::Session }";
         for (name, text, knows) in [
             ("steer", import, true),
             ("steer/rules", worker, true),
             ("rescue/loss", import, true),
+            ("steer/rules", from_root, true),
+            ("steer/rules", from_above, true),
+            ("steer/rules", written, true),
+            ("steer/rules", written_from_root, true),
+            ("steer/rules", everything, true),
             ("steer/scope", facts, false),
             ("rescue", import, true),
             ("command/kill", import, false),
@@ -196,5 +227,18 @@ mod tests {
             let found = !is_root(&file.path) && !knows_whole(&file).is_empty();
             assert_eq!(found, knows, "{name}");
         }
+    }
+
+    #[test]
+    fn a_type_borrows_four_parts_at_most() {
+        let fields = |count| {
+            format!(
+                "struct View<'a> {{ {} shared: &'a Held }}\nfn f<'a>(a: &'a mut A) {{}}",
+                "a: &'a mut A, ".repeat(count)
+            )
+        };
+        let found =
+            |count| borrows_much(&RustFile::new("crates/session/src/settle.rs", &fields(count))).len();
+        assert_eq!((found(4), found(5)), (0, 1));
     }
 }

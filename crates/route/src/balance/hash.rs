@@ -16,6 +16,11 @@ pub fn number_of_text(parts: &[&[u8]]) -> u32 {
     hasher.finish() as u32
 }
 
+/// The same of a statement's text as it was sent: what stands before it makes no other one.
+pub fn number_of_statement(sql: &[u8]) -> u32 {
+    number_of_text(&[sql.trim_ascii_start()])
+}
+
 /// Of those, the one for this text.
 pub(super) fn by_text<'s>(text: u32, backends: impl Iterator<Item = &'s Backend>) -> Option<BackendId> {
     let scored = backends.map(|backend| (score(text, backend), backend.id));

@@ -16,6 +16,7 @@ use super::params::note_types;
 use super::query::Short;
 use crate::answer::{Form, shows_counters};
 use crate::client_error::ProxyError;
+use crate::extras::Asks;
 use crate::hold::forget_schema;
 use crate::io::{Input, LastBytes, Relayed};
 use crate::needs::{Needs, is_about_last_statement, pinning};
@@ -198,7 +199,7 @@ impl Session {
         if self.steering.cache.is_none() || asks_for_cursor(flags) {
             return Ok(None);
         }
-        self.execute_cache(input, (id, statement), params).await
+        self.answer_from_cache(Asks::Prepared { input, id, params }, statement).await
     }
 
     /// Does what a prepared `KILL` says; `None` if that is the server's to do.

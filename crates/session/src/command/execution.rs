@@ -16,9 +16,8 @@ use crate::follow::check_last_values;
 use crate::hold::Held;
 use crate::io::Input;
 use crate::needs::{is_about_insert_id, is_about_last_statement};
-use crate::ready::{leave_no_old_list, restore_insert_id};
 use crate::rescue::Tries;
-use crate::run::Job;
+use crate::run::{Job, leave_no_old_list, restore_insert_id};
 use crate::session::Session;
 use crate::state::Wanted;
 

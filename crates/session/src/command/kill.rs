@@ -24,9 +24,8 @@ pub(crate) async fn carry_out(
     match sessions.kill(kill, value.or_else(|| value_of_variable(kill, state))) {
         Ok(Killed::Done(count)) => Ok(count),
         Ok(Killed::OnBackend(victim, backend, thread)) => {
-            // It may have ended meanwhile, and its connection may run somebody else's statement.
-            let still_there = || (victim.place() == Some((backend, thread))).then_some(thread);
-            let ended = held.source.pool.kill_query_if(backend, &held.identity, still_there).await;
+            let last_look = || victim.still_on((backend, thread));
+            let ended = held.source.pool.kill_query_if(backend, &held.identity, last_look).await;
             ended.map(|()| 0).map_err(|error| Served::Error(ProxyError::Pool(error)))
         }
         Ok(Killed::Own) => Err(Served::Fatal(killed(state.flavor()))),

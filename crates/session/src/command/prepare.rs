@@ -9,7 +9,7 @@ use delphinus_pool::{BackendStatement, Checkout, LeftBehind, RowsLeft, Statement
 use delphinus_route::Question;
 use delphinus_sql::{
     Class, Effects, Hints, LexOptions, Sketch, SqlText, Statement, Uses, classify, classify_and_sketch,
-    kill_target,
+    kill_target, most_parameters,
 };
 use delphinus_state::{PinReason, Shape, bytes_of_vars};
 use delphinus_wire::MAX_PAYLOAD;
@@ -21,8 +21,7 @@ use crate::follow::uncover;
 use crate::io::Relayed;
 use crate::io::{Client, Input, Text};
 use crate::needs::as_unknown;
-use crate::ready::leave_no_old_list;
-use crate::run::{Carried, Job};
+use crate::run::{Carried, Job, leave_no_old_list};
 use crate::served::Outcome;
 use crate::session::Session;
 use crate::state::{Ran, Wanted};
@@ -254,8 +253,7 @@ impl Session {
 
 /// Room for a statement with this text, if there is any.
 fn keep(text: &[u8], state: &Wanted) -> Option<Rc<Kept>> {
-    let parameters: usize = text.iter().map(|byte| usize::from(*byte == b'?')).sum();
-    let bytes = STATEMENT + text.len() + PARAMETER * parameters + bytes_of_vars(&state.want.vars);
+    let bytes = STATEMENT + text.len() + PARAMETER * most_parameters(text) + bytes_of_vars(&state.want.vars);
     Some(Rc::new(state.share.keep(bytes)?))
 }
 

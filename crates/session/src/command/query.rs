@@ -13,11 +13,11 @@ use delphinus_wire::response::Layer;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, query_attributes, query_text_at};
 
 use crate::client_error::ProxyError;
+use crate::extras::Asks;
 use crate::follow::{Noted, uncover};
 use crate::io::{Input, Relayed, Text};
 use crate::needs::{Needs, as_unknown, may_make_ids_unseen};
-use crate::ready::{leave_no_old_list, restore_insert_id};
-use crate::run::{Begun, Carried, Job};
+use crate::run::{Begun, Carried, Job, leave_no_old_list, restore_insert_id};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{Asking, CommandCopy, Fitness, Occasion, execution, hints_of, shortcut_of};
@@ -134,7 +134,9 @@ impl Session {
         if needs.has(Needs::STEERING) {
             match Box::pin(self.steer_query(text, &statement)).await {
                 Ok(None) if self.steering.cache.is_some() => {
-                    if let Some(served) = Box::pin(self.query_cache(text, &statement)).await? {
+                    if let Some(served) =
+                        Box::pin(self.answer_from_cache(Asks::Text(text), &statement)).await?
+                    {
                         return Ok(served);
                     }
                 }

@@ -22,9 +22,8 @@ use crate::follow::{RUNS_TEXTS, TextExecuted, TextRun, TextsRun, check_last_valu
 use crate::fresh::Token;
 use crate::io::{Client, HELD, Input, Text};
 use crate::needs::{is_about_insert_id, is_ordinary, pinning};
-use crate::ready::restore_insert_id;
 use crate::rescue::{Tries, take_bound};
-use crate::run::{Carried, Job, may_ask_for_file};
+use crate::run::{Carried, Job, may_ask_for_file, restore_insert_id};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::hints_of;

@@ -1,4 +1,4 @@
-//! Before a statement is planned: what it has to find, and which replicas have not got that. Changes nothing.
+//! Before a statement is planned: what it has to find, and which replicas have not caught up with that. Changes nothing.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Causality {
         reading.progress.is_at_rest(reading.snapshot) && !self.is_foreign
     }
 
-    /// Replicas that have not got what is demanded, and whether the others have to be waited for. `avoid` are left out anyway.
+    /// Replicas that have not caught up with what is demanded, and whether the others have to be waited for. `avoid` are left out anyway.
     #[cold]
     pub(crate) fn behind(&self, reading: &Reading<'_>, avoid: &[BackendId]) -> Behind {
         let demand = self.demand(reading, avoid);

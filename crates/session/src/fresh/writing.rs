@@ -99,19 +99,14 @@ impl Drop for Now {
 }
 
 impl Writing {
-    /// A statement that may write is about to run; what exactly is still to be told. `in_transaction`: one is open, so that others see
-    /// nothing of it until that ends, unless `may_commit`.
-    pub(super) fn is_to_write(
-        &mut self,
-        ledger: &Rc<Ledger>,
-        statement: &Statement,
-        (in_transaction, may_commit): (bool, bool),
-    ) {
+    /// A statement that may write is about to run; what exactly is still to be told. Unless it `commits`, or may, others see nothing of it
+    /// until its transaction ends.
+    pub(super) fn is_to_write(&mut self, ledger: &Rc<Ledger>, statement: &Statement, commits: bool) {
         self.writes.get_or_insert_default().now = Some(Now {
             ledger: ledger.clone(),
             written: Written::unknown(statement, None),
             changes: ledger.changes(),
-            commits: may_commit || !in_transaction,
+            commits,
             running: Vec::new(),
             changing: None,
             backend: BackendId(0),
@@ -245,7 +240,7 @@ mod tests {
     use delphinus_view::StoredCode;
     use delphinus_wire::response::Status;
 
-    use super::super::follow::Done;
+    use super::super::after::Done;
     use super::super::scene::{PRIMARY, Scene};
     use super::super::spots::spots_written;
     use super::super::{Causality, Ledger};
@@ -290,7 +285,7 @@ mod tests {
                 let (before, statement) = (seen(), classify(sql.as_bytes(), lex()));
                 let response = Response { status: status.map(Status), ..Response::default() };
                 causality.begin_statement(&statement, true);
-                causality.begin_write(&ledger, &statement, (true, true));
+                causality.begin_write(&ledger, &statement, Status::IN_TRANS.with(Status::AUTOCOMMIT));
                 causality.writes_by(&statement, text(sql.as_bytes()));
                 causality.count_write(&scene.outlook.progress, (PRIMARY, false));
                 let (backend, statement, response) = (PRIMARY, &statement, &response);

@@ -3,11 +3,10 @@
 
 use std::pin::pin;
 
-use delphinus_net::rt::{self, Either};
 use delphinus_pool::{Checkout, Doing, PoolError};
 
 use super::Client;
-use super::beside::{Beside, Break};
+use super::beside::{Beside, Break, while_wanted};
 use crate::client_error::ProxyError;
 
 impl Client {
@@ -42,13 +41,8 @@ impl Client {
         work: impl AsyncFnOnce(&mut Checkout) -> T,
         beside: &mut impl Beside,
     ) -> Result<T, Break> {
-        let backend = checkout.backend();
-        let mut work = pin!(work(checkout));
-        loop {
-            if let Either::First(done) = rt::either(work.as_mut(), beside.activity().disturbed()).await {
-                return Ok(done);
-            }
-            beside.disturbed(self, None, backend)?;
-        }
+        let (backend, activity) = (checkout.backend(), beside.activity().clone());
+        let disturbed = || beside.disturbed(self, None, backend);
+        while_wanted(pin!(work(checkout)), &activity, disturbed).await
     }
 }

@@ -1,7 +1,11 @@
 //! What goes on beside a command that is on its way: others ask, or end it, and what passes may be looked at.
 
+use std::pin::Pin;
+use std::sync::Arc;
+
 use delphinus_clients::Activity;
 use delphinus_net::NetError;
+use delphinus_net::rt::{self, Either};
 use delphinus_pool::Checkout;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
@@ -13,7 +17,7 @@ use super::cut_short::Ending;
 /// Whoever sends a command says by this what has to be looked at meanwhile.
 pub(crate) trait Beside {
     /// By which others reach whoever waits.
-    fn activity(&self) -> &Activity;
+    fn activity(&self) -> &Arc<Activity>;
 
     /// Somebody wants something of the one that waits for this backend, or a second has gone by. An error if nothing is waited
     /// for any more.
@@ -47,6 +51,22 @@ pub(crate) trait Beside {
 pub(crate) enum Break {
     Client(NetError),
     Backend(NetError),
+}
+
+/// Waits for `work`. Each time that somebody wants something of the one that waits, and once a second, `disturbed` sees to it, and
+/// fails if the work is not waited for any more.
+// Pinned by the caller: a future that is handed over takes its room twice.
+pub(crate) async fn while_wanted<T>(
+    mut work: Pin<&mut impl Future<Output = T>>,
+    activity: &Activity,
+    mut disturbed: impl FnMut() -> Result<(), Break>,
+) -> Result<T, Break> {
+    loop {
+        if let Either::First(done) = rt::either(work.as_mut(), activity.disturbed()).await {
+            return Ok(done);
+        }
+        disturbed()?;
+    }
 }
 
 impl<E: Into<NetError>> From<E> for Break {

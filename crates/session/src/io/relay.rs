@@ -8,7 +8,7 @@ use delphinus_wire::response::{ErrPacket, OkPacket};
 use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_header};
 
 use super::beside::{Beside, Break};
-use super::cut::Cut;
+use super::broken::Cut;
 use super::cut_short::Excess;
 use super::{Client, Input};
 

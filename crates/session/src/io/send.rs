@@ -3,14 +3,14 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use delphinus_net::rt::{self, Either};
+use delphinus_net::rt;
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Doing};
 use delphinus_wire::response::ErrPacket;
 use delphinus_wire::{HEADER_LEN, error_code, header, parse_header};
 
-use super::beside::{Beside, Break};
-use super::cut::Cut;
+use super::beside::{Beside, Break, while_wanted};
+use super::broken::Cut;
 use super::input::shifted;
 use super::passage::LARGE_READ;
 use super::{Client, Input};
@@ -234,16 +234,16 @@ impl Client {
         beside: &mut impl Beside,
     ) -> Result<(), Break> {
         let (backend, began) = (checkout.backend(), rt::now());
-        let mut write = pin!(checkout.connection().stream.write_bytes(bytes));
-        loop {
-            if let Either::First(done) = rt::either(write.as_mut(), beside.activity().disturbed()).await {
-                return Ok(done?);
-            }
+        let activity = beside.activity().clone();
+        let disturbed = || {
             beside.disturbed(self, None, backend)?;
-            if began.elapsed() >= limit {
-                return Err(NetError::TimedOut(limit.as_millis() as u64).into());
+            if began.elapsed() < limit {
+                return Ok(());
             }
-        }
+            Err(NetError::TimedOut(limit.as_millis() as u64).into())
+        };
+        let write = pin!(checkout.connection().stream.write_bytes(bytes));
+        Ok(while_wanted(write, &activity, disturbed).await??)
     }
 
     /// Relays a file from the client to the backend: packets up to an empty one, whose sequence id is the answer.

@@ -2,7 +2,7 @@
 //!
 //! Owns: what is told. When these variables are set on a connection, and hidden there, is in `follow/tracking`.
 
-use delphinus_sql::{Effects, Flavor};
+use delphinus_sql::{Effects, Flavor, mentions};
 use delphinus_state::Changed;
 use delphinus_wire::Put;
 use delphinus_wire::response::{Layer, SessionChange, SessionChanges};
@@ -57,20 +57,23 @@ impl AskedTracking {
         let Ran { statement, text, response } = ran;
         for change in &response.changes {
             if let Changed::Var(name, _) = change {
-                self.add(name);
+                self.add(&**name);
             }
         }
         // Once `session_track_system_variables` is the client's, the others are not reported any more.
         if statement.effects.contains(Effects::SETS_TRACKING) && response.is_ok() {
-            self.add(&String::from_utf8_lossy(text.sql).to_ascii_lowercase());
+            self.add(text.sql);
         }
     }
 
-    fn add(&mut self, text: &str) {
-        let mut rest = text;
-        while let Some(at) = rest.find(PREFIX) {
-            rest = &rest[at + PREFIX.len()..];
-            if let Some(kind) = KINDS.iter().position(|(name, _)| rest.starts_with(name)) {
+    /// Takes in which of them a text mentions, or a name is.
+    fn add(&mut self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
+        if !mentions(text, PREFIX) {
+            return;
+        }
+        for (kind, (name, _)) in KINDS.iter().enumerate() {
+            if mentions(text, &format!("{PREFIX}{name}")) {
                 self.0 |= 1 << kind;
             }
         }
@@ -88,7 +91,7 @@ impl AskedTracking {
             if let SessionChange::SystemVariable { name, .. } = change
                 && name.starts_with(PREFIX.as_bytes())
             {
-                self.add(&String::from_utf8_lossy(name));
+                self.add(name);
             }
         }
         for change in changes.iter().flatten() {

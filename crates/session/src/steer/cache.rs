@@ -48,7 +48,7 @@ use crate::state::{Lex, Wanted};
 use crate::statements::ClientStatement;
 
 pub(crate) use keeping::{Giver, Keeping};
-pub(crate) use refresh::{Means, Refresh};
+pub(crate) use refresh::{Refresh, Ways};
 pub(crate) use shortcut::{Shortcut, shortcut_of};
 
 /// So many others may have asked in vain until a statement that has waited for each of them asks for itself.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
-use delphinus_pool::{Checkout, Identity, Pool, PoolError};
+use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::Flavor;
 use delphinus_telemetry::ClusterCounters;
 use delphinus_wire::error_code;
@@ -15,7 +15,7 @@ use delphinus_wire::{Capabilities, HEADER_LEN, parse_header, response};
 
 use super::Steering;
 use crate::client_error::{ClientError, ProxyError, Steered};
-use crate::hold::Held;
+use crate::hold::{Held, Running};
 use crate::io::Relayed;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,8 @@ enum Stage {
 impl Steering {
     /// Begins to watch over what runs on this connection, if it has only so much time.
     pub(crate) fn begin_deadline(&self, checkout: &mut Checkout, held: &Held) -> Option<Deadline> {
-        let source = &held.source;
-        Some(Deadline::begin(self.timeout?, checkout, &held.identity, &source.pool, &source.counters))
+        let limit = self.timeout?;
+        Some(Deadline::begin(limit, held.running_on(checkout), held.source.counters.clone()))
     }
 }
 
@@ -44,18 +44,10 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// Begins to watch over the statement that runs on this connection; it is ended as this identity.
-    fn begin(
-        limit: Duration,
-        checkout: &mut Checkout,
-        identity: &Rc<Identity>,
-        pool: &Rc<Pool>,
-        counters: &Arc<ClusterCounters>,
-    ) -> Self {
+    /// Begins to watch over what runs there.
+    fn begin(limit: Duration, running: Running, counters: Arc<ClusterCounters>) -> Self {
         let (stage, ends) = (Rc::new(Cell::new(Stage::Waiting)), rt::now() + limit);
-        let (pool, counters, identity) = (pool.clone(), counters.clone(), identity.clone());
         let seen = stage.clone();
-        let (backend, thread) = (checkout.backend(), checkout.connection().thread());
         let task = rt::spawn_local(async move {
             rt::sleep(limit).await;
             if seen.get() == Stage::Over {
@@ -63,10 +55,8 @@ impl Deadline {
             }
             seen.set(Stage::Killing);
             counters.statement_timeouts.increment();
-            let still = || (seen.get() == Stage::Killing).then_some(thread);
-            if let Err(error) = pool.kill_query_if(backend, &identity, still).await {
-                tracing::warn!(%error, "the proxy could not end a statement that exceeded its time limit");
-            }
+            let failed = "the proxy could not end a statement that exceeded its time limit";
+            running.end(|| seen.get() == Stage::Killing, failed).await;
         });
         Self { stage, task, ends }
     }

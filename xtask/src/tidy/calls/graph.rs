@@ -27,6 +27,19 @@ pub(super) fn named(file: &RustFile, folder: &str) -> BTreeSet<String> {
     imported.chain(written).collect()
 }
 
+/// All paths below the root of the crate that a file names, in its imports and elsewhere.
+pub(super) fn paths(file: &RustFile, folder: &str) -> Vec<Vec<String>> {
+    let source = Source::new(file, folder);
+    let is_path = |c: char| is_word(c) || c == ':';
+    let written = source.code.split(|c| !is_path(c)).filter_map(|path| {
+        let parts: Vec<_> = path.split("::").filter(|part| !part.is_empty()).collect();
+        let is_ours = matches!(parts.first(), Some(&("crate" | "super" | "self")));
+        is_ours.then(|| absolute(&parts, &source.module))
+    });
+    let written: Vec<_> = written.collect();
+    source.imports.values().cloned().chain(written).collect()
+}
+
 /// The code without tests.
 pub(super) fn product(file: &RustFile) -> String {
     file.product_lines().flat_map(|(_, line)| [line, "\n"]).collect()

@@ -43,7 +43,7 @@ pub(crate) struct Refresh {
 }
 
 /// What refreshes are sent by.
-pub(crate) struct Means {
+pub(crate) struct Ways {
     pub answers: Rc<Answers>,
     pub pool: Rc<Pool>,
     pub buffers: BufferPool,
@@ -73,10 +73,10 @@ impl Drop for RefreshSlot {
 
 impl Refresh {
     /// Asks anew, if there is room for that and no session asks already; `None` if not.
-    pub(crate) fn begin(self, means: Means, (key, wanting): (Key, Wanting), older: &Kept) -> Option<()> {
-        let answers = &means.answers;
+    pub(crate) fn begin(self, ways: Ways, (key, wanting): (Key, Wanting), older: &Kept) -> Option<()> {
+        let answers = &ways.answers;
         // Clients need connections, too, and would stand behind these in the queue for one.
-        let share = means.pool.share(self.backend(&means).ok()?);
+        let share = ways.pool.share(self.backend(&ways).ok()?);
         let slot = RefreshSlot::take(answers, most_at_once(share))?;
         // The key in two places, and what is asked.
         let room = answers.memory.take(Owner::Cache, 2 * key.size() + self.asked.bytes())?;
@@ -87,8 +87,8 @@ impl Refresh {
         keeping.depends.clone_from(&self.depends);
         rt::spawn_local(async move {
             let _slot = slot;
-            let counters = means.answers.counters.clone();
-            let asked = rt::timeout(LIMIT, self.ask(&means, keeping)).await;
+            let counters = ways.answers.counters.clone();
+            let asked = rt::timeout(LIMIT, self.ask(&ways, keeping)).await;
             match asked.unwrap_or_else(|| Err(format!("not answered in {} s", LIMIT.as_secs()))) {
                 Ok(()) => {
                     tally.count(Event::Refresh);
@@ -104,15 +104,15 @@ impl Refresh {
         Some(())
     }
 
-    fn backend(&self, means: &Means) -> Result<BackendId, String> {
+    fn backend(&self, ways: &Ways) -> Result<BackendId, String> {
         match self.target {
             Target::Replica(backend) => Ok(backend),
-            Target::Primary => means.outlook.usable_primary().map_err(|error| error.reason().clone()),
+            Target::Primary => ways.outlook.usable_primary().map_err(|error| error.reason().clone()),
         }
     }
 
-    async fn ask(&self, means: &Means, mut keeping: Keeping) -> Result<(), String> {
-        let backend = self.backend(means)?;
+    async fn ask(&self, ways: &Ways, mut keeping: Keeping) -> Result<(), String> {
+        let backend = self.backend(ways)?;
         let memory = Rc::<Memory>::default();
         let request = Request {
             backend,
@@ -125,7 +125,7 @@ impl Refresh {
             // Nor does a client wait for it.
             waits: &WaitCell::new(rt::now()),
         };
-        let mut checkout = means.pool.checkout(request).await.map_err(|error| error.to_string())?;
+        let mut checkout = ways.pool.checkout(request).await.map_err(|error| error.to_string())?;
         checkout.note(Doing::Sending);
         let command = match self.asked.command(&mut checkout, (&self.want, &memory)).await {
             Ok(command) => command,
@@ -133,9 +133,9 @@ impl Refresh {
         };
         checkout.note(Doing::Running);
         let rights = checkout.connection().rights();
-        let find = || origin(&means.outlook, backend, rights);
-        let asked_at = Ledger::origin(means.ledger.as_ref(), self.depends.as_ref(), &means.outlook, find);
-        keeping.begin(asked_at, Giver::of(&mut checkout, &means.outlook, &self.want.vars));
+        let find = || origin(&ways.outlook, backend, rights);
+        let asked_at = Ledger::origin(ways.ledger.as_ref(), self.depends.as_ref(), &ways.outlook, find);
+        keeping.begin(asked_at, Giver::of(&mut checkout, &ways.outlook, &self.want.vars));
         let pass = |bytes: Option<&[u8]>| match bytes {
             Some(bytes) => keeping.push(bytes),
             // What has been changed in the session is its own.
@@ -144,12 +144,12 @@ impl Refresh {
         let (text, client) = (self.asked.executed(), self.capabilities);
         let errand = Errand { origin: journal::Origin::Cache, payload: &command, text, client };
         let response =
-            exchange(&means.buffers, &mut checkout, errand, pass).await.map_err(|error| error.to_string())?;
+            exchange(&ways.buffers, &mut checkout, errand, pass).await.map_err(|error| error.to_string())?;
         checkout.note(Doing::Nothing);
         if leaves_nothing(&response) {
             checkout.release();
         }
-        let is_kept = keeping.end(&response, &means.answers, &means.outlook.progress);
+        let is_kept = keeping.end(&response, &ways.answers, &ways.outlook.progress);
         if is_kept {
             Ok(())
         } else {
