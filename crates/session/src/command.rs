@@ -176,6 +176,11 @@ impl Session {
                 if let Err(error) = check_listener(mode, &question) {
                     return self.refuse(input, error.into()).await;
                 }
+                // As FLUSH does, it ends a transaction on a replica first.
+                let here = self.route().check_where_it_is(flush.sql(), flush.statement()).await;
+                if let Err(error) = here {
+                    return self.refuse(input, error).await;
+                }
                 self.note_flush(&flush);
                 self.pass_on(input, flush).await
             }
