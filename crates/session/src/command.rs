@@ -34,7 +34,7 @@ use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 use crate::answer;
 use crate::client_error::{ClientError, Lost, ProxyError};
 use crate::follow::AT_RISK;
-use crate::io::{Cut, Input, Relayed, Text};
+use crate::io::{Cut, Input, LastBytes, Relayed, Text};
 use crate::login::{remark_of, say_welcome};
 use crate::needs::pinning;
 use crate::rescue::Tries;
@@ -276,14 +276,12 @@ impl Session {
             Carried::Through(checkout, relayed, _) => (checkout, relayed),
             Carried::Served(served) => return Ok(served),
         };
-        let Relayed { mut response, rest, len, .. } = relayed;
+        let Relayed { mut response, rest, len, is_untouched } = relayed;
         job.learn(&mut response, &mut self.state);
         let text = SqlText::new(job.sql(), self.state.lex());
         let ran = Ran { statement: job.statement(), text: &text, response: &response };
         let settled = self.settle(checkout, ran).await;
-        let rest = self.client.write(rest, len).await?;
-        self.worker.buffers.give(rest);
-        Ok(if settled.is_ok() { Served::Answered } else { Served::End })
+        self.answer_last(settled, ran, LastBytes { rest, len, is_untouched }).await
     }
 
     async fn stmt_reset(&mut self, input: Input, id: ClientStmtId) -> Outcome {
