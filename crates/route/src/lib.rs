@@ -43,5 +43,7 @@ pub use rescue::{
 };
 pub use router::{obstacle, plan};
 pub use rules::{Action, CacheTerms, Copies, Facts, Kind, Mirror, MirrorGroup, Rule, RulePlace, Rules, When};
-pub use scope::{InReadOnly, Progress, Scope, begins_read_only, in_read_only, is_for_readers};
+pub use scope::{
+    InReadOnly, Progress, Scope, begins_read_only, in_read_only, is_for_readers, runs_behind_last,
+};
 pub use wish::{Place, Wish};

@@ -4,7 +4,7 @@
 //! Owns: which statements these are, by what the classifier says of them. A replica that is not `read_only` never gets
 //! any of them, so that what is wrongly let through is refused by the server (1290), too.
 
-use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why};
+use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why, may_lock_rows};
 
 /// How far a replica may be used for a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -139,15 +139,9 @@ fn is_harmless(statement: &Statement) -> bool {
         | Class::Kill => true,
         // ANALYZE runs what it is about.
         Class::Explain => statement.why != Why::Write,
-        Class::Select | Class::Values | Class::Table | Class::With | Class::Do => !matches!(
-            statement.why,
-            Why::Write
-                | Why::IntoFile
-                | Why::AdvisoryLock
-                | Why::Sequence
-                | Why::VersionComment
-                | Why::AmbiguousText
-        ),
+        Class::Select | Class::Values | Class::Table | Class::With | Class::Do => {
+            !statement.why.is_for_primary()
+        }
         _ => false,
     }
 }
@@ -159,6 +153,17 @@ pub fn is_for_readers(statement: &Statement) -> bool {
         return !statement.effects.contains(Effects::BEGINS_SPECIAL);
     }
     is_harmless(statement)
+}
+
+/// Whether a statement about the one before it may run where that ran, on a replica. Others ask there what can be asked, and run on
+/// the primary.
+pub fn runs_behind_last(statement: &Statement, sql: &[u8]) -> bool {
+    let reads = matches!(statement.class, Class::Select | Class::Show | Class::Set | Class::Do);
+    reads
+        && is_harmless(statement)
+        && !statement.effects.contains(Effects::CALLS_ROUTINE)
+        && !statement.uses.contains(Uses::SEQUENCES)
+        && !may_lock_rows(sql)
 }
 
 impl Scope {

@@ -34,7 +34,7 @@ use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 use crate::answer;
 use crate::client_error::{ClientError, Lost, ProxyError};
 use crate::follow::AT_RISK;
-use crate::io::{Cut, Input, Relayed, Text};
+use crate::io::{Cut, Input, LastBytes, Relayed, Text};
 use crate::login::{remark_of, say_welcome};
 use crate::needs::pinning;
 use crate::rescue::Tries;
@@ -176,6 +176,11 @@ impl Session {
                 if let Err(error) = check_listener(mode, &question) {
                     return self.refuse(input, error.into()).await;
                 }
+                // As FLUSH does, it ends a transaction on a replica first.
+                let here = self.route().check_where_it_is(flush.sql(), flush.statement()).await;
+                if let Err(error) = here {
+                    return self.refuse(input, error).await;
+                }
                 self.note_flush(&flush);
                 self.pass_on(input, flush).await
             }
@@ -272,14 +277,12 @@ impl Session {
             Carried::Through(checkout, relayed, _) => (checkout, relayed),
             Carried::Served(served) => return Ok(served),
         };
-        let Relayed { mut response, rest, len, .. } = relayed;
+        let Relayed { mut response, rest, len, is_untouched } = relayed;
         job.learn(&mut response, &mut self.state);
         let text = SqlText::new(job.sql(), self.state.lex());
         let ran = Ran { statement: job.statement(), text: &text, response: &response };
         let settled = self.settle(checkout, ran).await;
-        let rest = self.client.write(rest, len).await?;
-        self.worker.buffers.give(rest);
-        Ok(if settled.is_ok() { Served::Answered } else { Served::End })
+        self.answer_last(settled, ran, LastBytes { rest, len, is_untouched }).await
     }
 
     async fn stmt_reset(&mut self, input: Input, id: ClientStmtId) -> Outcome {

@@ -58,11 +58,24 @@ pub(crate) fn explained<T>(
     attributes: &Hints,
     look: impl FnOnce(&Question<'_>, Cluster<'_>, &Asker<'_>) -> T,
 ) -> T {
-    let standing = where_it_stands(stand, question);
     let Stand { around, steering, causality } = stand;
     let (held, state, login, routing) = (around.held, around.state, around.login, around.routing);
     let outlook = &held.source.outlook;
     let (user, avoid) = (held.activity.user(), outlook.avoided());
+    let new_text = if steering.is_rewritten {
+        None
+    } else {
+        let rule = routing.rules.look(&around.facts(question, &user));
+        rule.and_then(|rule| rule.rewritten(question.sql))
+    };
+    let new_statement = new_text.as_ref().map(|sql| classify(sql, question.lex));
+    let what_runs = match (&new_text, &new_statement) {
+        (Some(sql), Some(statement)) => Question { sql, statement, ..*question },
+        _ => *question,
+    };
+    // The client's own text is looked at before a rule takes its place.
+    let refused = refusal(stand, question);
+    let standing = where_it_stands(stand, &what_runs);
     let of_user = held.source.users.find(&user).and_then(|user| user.consistency);
     outlook.with_snapshot(|snapshot, balance| {
         let reading = stand.reading(snapshot);
@@ -81,36 +94,41 @@ pub(crate) fn explained<T>(
             held: standing.held,
             pins: state.pins.iter().map(|pin| pin.reason).collect(),
             avoid,
-            scope: steering.scope_to_plan(question.statement, around),
-            refused: standing.refused,
+            scope: steering.scope_to_plan(what_runs.statement, around),
+            refused: refused.or(standing.refused),
             demanded: Some(&demanded),
         };
         look(question, Cluster { snapshot, rules: &routing.rules, policy: *balance.policy() }, &asker)
     })
 }
 
-/// Where the session is for this statement. One that does not belong into a transaction on a replica ends it, or
-/// begins it again on the primary.
-fn where_it_stands(stand: Stand<'_>, question: &Question<'_>) -> Whereabouts {
+/// Why its listener or a filter refuses a text.
+fn refusal(stand: Stand<'_>, question: &Question<'_>) -> Option<String> {
     let around = stand.around;
     let text = SqlText::new(question.sql, question.lex);
     let refused = check_listener(around.login.listener.mode, question)
         .err()
         .or_else(|| around.refusal_by_filter(stand.steering.guard, question.statement, &text));
-    let refused = refused.map(|why| ProxyError::from(why).reason());
+    refused.map(|why| ProxyError::from(why).reason())
+}
+
+/// Where the session is for this statement. One that does not belong into a transaction on a replica ends it, or
+/// begins it again on the primary.
+fn where_it_stands(stand: Stand<'_>, question: &Question<'_>) -> Whereabouts {
+    let around = stand.around;
     let mut standing = Whereabouts {
         held: around.held.bound_to(),
         in_transaction: around.state.status.contains(Status::IN_TRANS),
         pinned: around.reason_for_primary(),
-        refused,
+        refused: refusal(stand, question),
     };
     if stand.is_held_on_replica() {
         match stand.stays_on_replica(question) {
             Ok(true) => {}
             Ok(false) => {
-                standing = Whereabouts { held: None, in_transaction: false, pinned: None, refused: None };
+                standing = Whereabouts { held: None, in_transaction: false, pinned: None, ..standing };
             }
-            Err(why) => standing.refused = Some(ProxyError::from(why).reason()),
+            Err(why) => _ = standing.refused.get_or_insert_with(|| ProxyError::from(why).reason()),
         }
     }
     standing

@@ -2,8 +2,8 @@
 
 use delphinus_net::Stream;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_route::{Plan, Question, READ_ATTEMPTS, Reason, Target};
-use delphinus_sql::{Class, Effects, Statement, Uses, Why, may_lock_rows};
+use delphinus_route::{Plan, Question, READ_ATTEMPTS, Reason, Target, runs_behind_last};
+use delphinus_sql::Statement;
 use delphinus_telemetry::Wait;
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
@@ -215,7 +215,7 @@ impl Route<'_> {
         };
         // What locks or writes has to run on the primary, wherever the last one ran.
         let is_primary = self.held.source.outlook.usable_primary().is_ok_and(|id| id == checkout.backend());
-        if is_primary || !self.state.pins.is_empty() || only_reads(statement, sql) {
+        if is_primary || !self.state.pins.is_empty() || runs_behind_last(statement, sql) {
             if self.held.tells(&mut checkout, statement).await? {
                 return Ok(Some(checkout));
             }
@@ -298,50 +298,4 @@ impl Route<'_> {
 
 fn is_expired(error: &ProxyError) -> bool {
     matches!(error, ProxyError::Pool(error) if error.is_expired())
-}
-
-/// False for what must not run on a replica, beside being about the statement before.
-fn only_reads(statement: &Statement, sql: &[u8]) -> bool {
-    let reads = matches!(statement.class, Class::Select | Class::Show | Class::Set | Class::Do);
-    let may_write = Effects::CALLS_ROUTINE
-        .union(Effects::UNKNOWN)
-        .union(Effects::GETS_LOCK)
-        .union(Effects::SETS_GLOBAL_VARS)
-        .union(Effects::CHANGES_RIGHTS);
-    reads
-        && !statement.effects.intersects(may_write)
-        && !statement.uses.contains(Uses::SEQUENCES)
-        && !matches!(statement.why, Why::IntoFile | Why::AdvisoryLock)
-        && !may_lock_rows(sql)
-}
-
-#[cfg(test)]
-mod tests {
-    use delphinus_sql::{Flavor, LexOptions, classify};
-
-    use super::*;
-
-    #[test]
-    fn what_asks_of_the_statement_before_runs_on_a_replica_if_it_only_reads() {
-        for (sql, may) in [
-            ("SELECT FOUND_ROWS()", true),
-            ("SHOW WARNINGS", true),
-            ("SET @a = ROW_COUNT()", true),
-            ("DO ROW_COUNT()", true),
-            ("SELECT ROW_COUNT() FROM t FOR UPDATE", false),
-            ("SELECT ROW_COUNT() FROM t LOCK IN SHARE MODE", false),
-            ("SELECT GET_LOCK('a', ROW_COUNT())", false),
-            ("CALL p(ROW_COUNT())", false),
-            ("INSERT INTO t VALUES (ROW_COUNT())", false),
-            ("SELECT FOUND_ROWS(), NEXTVAL(s)", false),
-            ("DO SETVAL(s, ROW_COUNT())", false),
-            ("SELECT FOUND_ROWS(), IS_FREE_LOCK('a')", false),
-            ("SELECT ROW_COUNT() INTO OUTFILE '/tmp/x'", false),
-            ("SET GLOBAL max_connections = ROW_COUNT()", false),
-        ] {
-            let mariadb = LexOptions { flavor: Flavor::MariaDb, ..LexOptions::default() };
-            let statement = classify(sql.as_bytes(), mariadb);
-            assert_eq!(only_reads(&statement, sql.as_bytes()), may, "{sql}");
-        }
-    }
 }

@@ -381,6 +381,7 @@ impl Session {
             self.held.activity.kill();
         }
     }
+
     /// Settles a text, then gives the client the last bytes.
     #[inline]
     pub(crate) async fn finish_text(

@@ -140,11 +140,6 @@ fn is_of_rows(class: Class) -> bool {
     matches!(class, Class::Select | Class::Insert | Class::Update | Class::Delete | Class::Replace)
 }
 
-/// True for a reason for which no replica may run a statement, whatever else it does.
-fn is_for_primary(why: Why) -> bool {
-    matches!(why, Why::Write | Why::LockingRead | Why::IntoFile | Why::AdvisoryLock | Why::Sequence)
-}
-
 /// True for a reason of a query for which it may run on a replica in some sessions, or be sent again.
 fn gives_way(why: Why) -> bool {
     matches!(
@@ -170,7 +165,7 @@ struct Classifier<'a, F, W> {
     effects: Effects,
     uses: Uses,
     risks: Risks,
-    /// The first reason why this is not a plain read.
+    /// Why this is not a plain read; see [`Self::refuse`].
     refused: Option<Why>,
     /// It does more than to look at its session, or to change that with plain values.
     is_of_more: bool,
@@ -217,7 +212,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
             self.risks |= Risks::UNSEEN;
         }
         if self.cursor.has_version_comment() {
-            self.refuse(Why::VersionComment);
+            self.refuse_version_comment();
         }
         if self.cursor.has_hint() {
             self.uses |= Uses::HINTS;
@@ -400,10 +395,18 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
     /// reason it is decided what a listener for reading lets through.
     fn refuse(&mut self, why: Why) {
         let known = *self.refused.get_or_insert(why);
-        if gives_way(known) && is_for_primary(why) {
+        if gives_way(known) && why.is_for_primary() {
             self.refused = Some(why);
         }
         self.is_of_more |= !session::is_own(why);
+    }
+
+    /// One that was read as the server runs it has told its reason already.
+    fn refuse_version_comment(&mut self) {
+        if self.refused.is_none() || self.cursor.has_skipped_comment() {
+            self.refuse(Why::VersionComment);
+        }
+        self.is_of_more = true;
     }
 
     fn emit(&mut self, event: Event) {

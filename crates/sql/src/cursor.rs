@@ -81,6 +81,10 @@ impl<'a> Cursor<'a> {
         self.lexer.has_version_comment()
     }
 
+    pub(crate) fn has_skipped_comment(&self) -> bool {
+        self.lexer.has_skipped_comment()
+    }
+
     pub(crate) fn has_hint(&self) -> bool {
         self.lexer.has_hint()
     }

@@ -100,10 +100,20 @@ struct Flags {
 /// What comments have been met so far.
 #[derive(Clone, Copy, Default)]
 struct Comments {
-    /// See [`Lexer::has_version_comment`].
-    version: bool,
+    version: Versioned,
     /// See [`Lexer::has_hint`].
     hint: bool,
+}
+
+/// What version comments have been met so far.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Versioned {
+    #[default]
+    None,
+    /// All of them are read as SQL.
+    Run,
+    /// One was skipped.
+    Skipped,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -127,7 +137,12 @@ impl<'a> Lexer<'a> {
 
     /// Whether a comment that some server runs (`/*! */`, `/*M! */`) has been met so far.
     pub(crate) fn has_version_comment(&self) -> bool {
-        self.flags.comments.version
+        self.flags.comments.version != Versioned::None
+    }
+
+    /// Whether one of them was skipped, as these servers do as far as is known: one of a newer version runs it.
+    pub(crate) fn has_skipped_comment(&self) -> bool {
+        self.flags.comments.version == Versioned::Skipped
     }
 
     /// Whether something has been met so far that a server may cut in another way.

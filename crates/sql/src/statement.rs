@@ -47,6 +47,22 @@ pub enum Access {
     Write,
 }
 
+impl Why {
+    /// True for a reason for which no replica may run a query, whatever else it does, and wherever its session is.
+    pub fn is_for_primary(self) -> bool {
+        matches!(
+            self,
+            Self::Write
+                | Self::LockingRead
+                | Self::IntoFile
+                | Self::AdvisoryLock
+                | Self::Sequence
+                | Self::VersionComment
+                | Self::AmbiguousText
+        )
+    }
+}
+
 /// Defines an enum whose variants have a text each.
 macro_rules! named_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal,)* }) => {
@@ -167,7 +183,8 @@ named_enum! {
 }
 
 named_enum! {
-    /// Why a statement may or may not run on a replica: the first reason found in the text.
+    /// Why a statement may or may not run on a replica: the first reason found in the text, or a later one for which no replica
+    /// may run it.
     pub enum Why {
         /// It only reads.
         PlainRead = "only reads",

@@ -9,7 +9,7 @@
 mod response;
 
 use delphinus_wire::response::{self as packets, EofPacket, ErrPacket, OkPacket, PeerAge, PrepareOk, Status};
-use delphinus_wire::{Capabilities, HEADER_LEN, Malformed, parse_header};
+use delphinus_wire::{Capabilities, HEADER_LEN, Malformed, error_code, parse_header};
 
 pub use response::{Ages, Changed, Earlier, OfServer, Response};
 
@@ -186,6 +186,13 @@ impl ResponseTracker {
     /// What has been learnt so far; complete once `advance` has returned `Done`.
     pub fn response(&self) -> &Response {
         &self.response
+    }
+
+    /// The proxy has ended the statement, and tells its client so by this error: in the place of the server's, if that came.
+    pub fn was_ended(&mut self, code: u16) {
+        if self.response.error == Some(error_code::ER_QUERY_INTERRUPTED) {
+            self.response.error = Some(code);
+        }
     }
 
     /// Takes what has been learnt.

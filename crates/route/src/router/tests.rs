@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use delphinus_sql::{Access, LexOptions, Why, classify};
+use delphinus_sql::{Access, Flavor, LexOptions, Why, classify};
 use delphinus_state::PinReason;
 use delphinus_topology::{Backend, BackendId, Health, Member, Role, Snapshot};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{InReadOnly, Policy, Progress, ReadBalance, in_read_only, is_for_readers};
+use crate::{InReadOnly, Policy, Progress, ReadBalance, in_read_only, is_for_readers, runs_behind_last};
 
 const READ: Intent<'static> = Intent {
     access: Access::Read,
@@ -205,6 +205,10 @@ fn what_comes_first_hides_nothing() {
         "SELECT @@version INTO OUTFILE '/tmp/x'",
         "SELECT f(a), IS_FREE_LOCK('l') FROM t",
         "WITH q AS (SELECT @@version AS v) DELETE FROM t WHERE a IN (SELECT v FROM q)",
+        // A server that is newer than the proxy knows runs it.
+        "SELECT @@version /*!99999 INTO OUTFILE '/tmp/x' */",
+        "SELECT LAST_INSERT_ID() /*M! FOR UPDATE */",
+        "SELECT @@version, $$ FOR UPDATE $$",
         // These run, and write.
         "ANALYZE UPDATE t SET a = 1",
         "EXPLAIN ANALYZE DELETE FROM t",
@@ -214,6 +218,46 @@ fn what_comes_first_hides_nothing() {
         assert!(!is_for_readers(&statement), "{sql}");
         let progress = Progress { has_read: true, lists_changes: true };
         assert_ne!(in_read_only(&statement, progress), InReadOnly::Run, "{sql}");
+    }
+}
+
+#[test]
+fn a_comment_that_is_read_as_the_server_runs_it_keeps_no_look_from_readers() {
+    for (sql, why) in [
+        ("SELECT /*!40001 SQL_NO_CACHE */ @@version", Why::SystemVariable),
+        ("SELECT /*!40001 SQL_NO_CACHE */ a FROM t", Why::VersionComment),
+        ("SELECT @@version /*!99999 , 1 */", Why::VersionComment),
+    ] {
+        let statement = classify(sql.as_bytes(), LexOptions::default());
+        assert_eq!(statement.why, why, "{sql}");
+        assert_eq!(is_for_readers(&statement), why == Why::SystemVariable, "{sql}");
+        assert!(!statement.is_of_session, "{sql}");
+    }
+}
+
+#[test]
+fn what_asks_of_the_statement_before_runs_on_a_replica_if_it_only_reads() {
+    for (sql, may) in [
+        ("SELECT FOUND_ROWS()", true),
+        ("SHOW WARNINGS", true),
+        ("SET @a = ROW_COUNT()", true),
+        ("DO ROW_COUNT()", true),
+        ("SELECT ROW_COUNT() FROM t FOR UPDATE", false),
+        ("SELECT ROW_COUNT() FROM t LOCK IN SHARE MODE", false),
+        ("SELECT GET_LOCK('a', ROW_COUNT())", false),
+        ("CALL p(ROW_COUNT())", false),
+        ("INSERT INTO t VALUES (ROW_COUNT())", false),
+        ("SELECT FOUND_ROWS(), NEXTVAL(s)", false),
+        ("DO SETVAL(s, ROW_COUNT())", false),
+        ("SELECT FOUND_ROWS(), IS_FREE_LOCK('a')", false),
+        ("SELECT ROW_COUNT() INTO OUTFILE '/tmp/x'", false),
+        ("SET GLOBAL max_connections = ROW_COUNT()", false),
+        ("SELECT FOUND_ROWS(), @@version /*!999999 INTO OUTFILE '/tmp/x' */", false),
+        ("SET PASSWORD = PASSWORD('x')", false),
+    ] {
+        let mariadb = LexOptions { flavor: Flavor::MariaDb, ..LexOptions::default() };
+        let statement = classify(sql.as_bytes(), mariadb);
+        assert_eq!(runs_behind_last(&statement, sql.as_bytes()), may, "{sql}");
     }
 }
 

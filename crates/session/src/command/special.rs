@@ -401,10 +401,12 @@ impl Session {
             Class::Select => self.select_own(sql).await,
             _ => Err(Steered::OwnSettingsMixed.into()),
         };
-        self.client.skip(input).await?;
         match answered {
-            Ok(answer) => self.answer(&answer).await,
-            Err(error) => Ok(Served::Error(error)),
+            Ok(answer) => {
+                self.client.skip(input).await?;
+                self.answer(&answer).await
+            }
+            Err(error) => self.refuse(input, error).await,
         }
     }
 
@@ -441,12 +443,15 @@ impl Session {
     /// What another session has to find to see all that this one has seen.
     async fn causality_token(&mut self) -> Result<String, ProxyError> {
         if self.causality.is_unknown_in_part() {
-            // Not known yet: the primary has it all.
+            // Not known yet: the primary has it all, and it is asked like by any other statement.
+            if self.held.source.outlook.is_paused() {
+                Box::pin(self.seeking().wait_while_paused()).await?;
+            }
             let bound = take_bound(&mut self.held, &mut self.state)?;
             let mut checkout = if let Some(checkout) = bound {
                 checkout
             } else {
-                let found = self.seeking().checkout(true).await?;
+                let found = self.seeking().checkout_patiently().await?;
                 self.steering.goes_to(Target::Primary);
                 found
             };

@@ -24,7 +24,7 @@ impl Touch {
     }
 
     fn of_write(statement: &Statement, has_written: bool) -> Self {
-        // Locking is the reason that was found first: what follows it may write.
+        // Beside locking it may write: a locking read hides other reasons.
         let only_reads = matches!(statement.class, Class::Select | Class::Values | Class::Table)
             && !statement.effects.intersects(Effects::OPAQUE)
             && !statement.uses.contains(Uses::SEQUENCES);

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use delphinus_net::{Buffer, rt};
 use delphinus_pool::Checkout;
 use delphinus_state::{Progress, ResponseTracker};
+use delphinus_wire::error_code;
 
 use super::Client;
 use super::beside::{Beside, Break};
@@ -59,6 +60,7 @@ impl Client {
             is_over.set(true);
             let _ = task.await;
         }
+        tracker.was_ended(error_code::ER_USER_LIMIT_REACHED);
         let error = beside.error_of_limit(seq, self.capabilities);
         bytes.clear();
         bytes.extend(&error);

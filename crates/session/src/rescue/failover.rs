@@ -52,7 +52,7 @@ impl Seeking<'_> {
     }
 
     /// The same; where it is the primary that is missing, the statement waits for one.
-    pub(super) async fn checkout_patiently(&mut self) -> Result<Checkout, ProxyError> {
+    pub(crate) async fn checkout_patiently(&mut self) -> Result<Checkout, ProxyError> {
         match self.checkout(true).await {
             Err(error) if self.can_wait(&error) => Box::pin(self.wait(error)).await,
             found => found,

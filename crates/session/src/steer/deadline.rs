@@ -62,18 +62,8 @@ impl Deadline {
     }
 
     /// The end of a response, in the words of a server whose own limit was reached, if that is why it ended.
-    pub(crate) async fn end(self, mut relayed: Relayed, flavor: Flavor, client: Capabilities) -> Relayed {
-        if !self.over().await {
-            return relayed;
-        }
-        let bytes = &relayed.rest.data()[..relayed.len];
-        let Some((at, seq)) = last_error(bytes) else { return relayed };
-        let mut out = bytes[..at].to_vec();
-        ClientError::from(&took_too_long(flavor)).put(&mut out, seq, client);
-        relayed.rest.clear();
-        relayed.rest.extend(&out);
-        relayed.len = out.len();
-        relayed
+    pub(crate) async fn end(self, relayed: Relayed, flavor: Flavor, client: Capabilities) -> Relayed {
+        if self.over().await { told_of_limit(relayed, flavor, client) } else { relayed }
     }
 
     /// The same where the proxy has run something of its own for the statement, which has the rest of the time that is returned:
@@ -126,6 +116,23 @@ fn took_too_long(flavor: Flavor) -> ProxyError {
     Steered::StatementTimeout { is_mariadb: flavor == Flavor::MariaDb }.into()
 }
 
+/// The same response, with the error of a limit in the place of the one that says that it was interrupted.
+fn told_of_limit(mut relayed: Relayed, flavor: Flavor, client: Capabilities) -> Relayed {
+    // The bytes alone do not tell: those of a row may look like the error.
+    if relayed.response.error != Some(error_code::ER_QUERY_INTERRUPTED) {
+        return relayed;
+    }
+    let bytes = &relayed.rest.data()[..relayed.len];
+    let Some((at, seq)) = last_error(bytes) else { return relayed };
+    let (mut out, error) = (bytes[..at].to_vec(), ClientError::from(&took_too_long(flavor)));
+    error.put(&mut out, seq, client);
+    relayed.rest.clear();
+    relayed.rest.extend(&out);
+    relayed.len = out.len();
+    relayed.response.error = Some(error.code());
+    relayed
+}
+
 /// Where the packet begins that says that the statement was interrupted, and its sequence id, if the bytes end with it. They may
 /// begin in the middle of a row, so that the packet is looked for from the end.
 fn last_error(bytes: &[u8]) -> Option<(usize, u8)> {
@@ -141,7 +148,25 @@ fn last_error(bytes: &[u8]) -> Option<(usize, u8)> {
 
 #[cfg(test)]
 mod tests {
+    use delphinus_net::Buffer;
+    use delphinus_state::Response;
+
     use super::*;
+
+    #[test]
+    fn only_the_error_of_the_response_gives_way_to_that_of_the_limit() {
+        let like_error = [4, 0, 0, 7, 0xff, 0x25, 0x05, b'x'];
+        for (error, told) in [(None, None), (Some(1205), Some(1205)), (Some(1317), Some(3024))] {
+            let mut rest = Buffer::default();
+            rest.extend(&like_error);
+            let response = Response { error, ..Response::default() };
+            let relayed = Relayed { response, rest, len: like_error.len(), is_untouched: false };
+            let relayed = told_of_limit(relayed, Flavor::MySql, Capabilities::default());
+            assert_eq!(relayed.response.error, told);
+            let is_left = relayed.rest.data()[..relayed.len] == like_error;
+            assert_eq!(is_left, error == told, "{error:?}");
+        }
+    }
 
     #[test]
     fn the_error_is_found_behind_what_came_before_it() {

@@ -91,9 +91,18 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             (Keyword::Global, Keyword::Status) | (Keyword::Open, Keyword::Tables) => self.refuse(Why::Show),
             _ => {
                 self.refuse(Why::Show);
-                // Accounts (`u@h`) are not user variables.
-                self.skip_rest();
+                // MariaDB: behind FOR is an expression, whose value is the id of a connection.
+                if !matches!(here, Keyword::Explain | Keyword::Describe | Keyword::Desc | Keyword::Analyze) {
+                    self.skip_to_where();
+                }
             }
+        }
+    }
+
+    /// Accounts (`u@h`) are not user variables. What a plugin of MariaDB shows may have a WHERE.
+    fn skip_to_where(&mut self) {
+        while !self.cursor.at_end() && self.cursor.keyword() != Keyword::Where {
+            self.skip_token();
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns: what lies between tokens.
 
-use super::Lexer;
+use super::{Lexer, Versioned};
 use crate::hints::{is_like_hint, names_proxy};
 use crate::options::Flavor;
 
@@ -49,7 +49,7 @@ impl Lexer<'_> {
                 self.version_comment(start, start + 4, Marker::MariaDbOnly)
             }
             (b'M', b'!') => {
-                self.flags.comments.version = true;
+                self.flags.comments.version = Versioned::Skipped;
                 self.skip_to_close(start, start + 2)
             }
             (b'+', _) => self.skip_hints(start),
@@ -94,7 +94,7 @@ impl Lexer<'_> {
 
     /// `/*!80000 ..`: the body is SQL when the server is at least that version, and when no version is given.
     fn version_comment(&mut self, start: usize, digits: usize, marker: Marker) -> Result<(), usize> {
-        self.flags.comments.version = true;
+        self.flags.comments.version = self.flags.comments.version.max(Versioned::Run);
         let version_digits = self.version_digits(digits);
         if version_digits < 5 {
             self.enter_version_comment(digits);
@@ -106,6 +106,7 @@ impl Lexer<'_> {
             self.enter_version_comment(body);
             return Ok(());
         }
+        self.flags.comments.version = Versioned::Skipped;
         self.skip_unused_version_comment(start, body)
     }
 

@@ -420,3 +420,13 @@ fn what_is_not_long_passes_whole_so_that_an_error_can_follow() {
     let columns = Wire::default().columns(1).bytes.len();
     assert_eq!(passes(&held, held.bytes.len() - 1), (columns, true, Some(2)));
 }
+
+#[test]
+fn what_the_proxy_has_ended_has_the_error_that_its_client_got() {
+    for (code, told) in [(error_code::ER_QUERY_INTERRUPTED, 1226), (error_code::ER_LOCK_DEADLOCK, 1213)] {
+        let mut tracker = ResponseTracker::new(Shape::Results, MODERN, MODERN);
+        tracker.response.error = Some(code);
+        tracker.was_ended(error_code::ER_USER_LIMIT_REACHED);
+        assert_eq!(tracker.into_response().error, Some(told));
+    }
+}
