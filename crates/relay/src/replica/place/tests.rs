@@ -147,6 +147,7 @@ fn a_copy_that_has_logged_nothing_follows_the_folder_before() {
     let none = MariaDbGtid { domain: 7, server_id: 7, sequence: 1 };
     let mut old = Stream::new("m.000001", none);
     (1..=20).for_each(|sequence| old.group(gtid(1, sequence)));
+    old.group(MariaDbGtid { domain: 9, server_id: 9, sequence: 1 });
     let mut new = Stream::new("m.000001", none);
     (21..=25).for_each(|sequence| new.group(gtid(2, sequence)));
     let mut next = Stream::new("m.000002", gtid(2, 25));
@@ -172,10 +173,10 @@ fn a_copy_that_has_logged_nothing_follows_the_folder_before() {
     };
     let all = || [Ok(true), Ok(true)];
     let whole = |log: &Log| {
-        assert_eq!(look(log, "0-1-15,7-7-1"), ((1, "m.000001".to_owned()), all()));
-        assert_eq!(look(log, "0-1-20,7-7-1"), ((2, "m.000001".to_owned()), all()));
-        assert_eq!(look(log, "0-2-21,7-7-1"), ((2, "m.000001".to_owned()), [Ok(false), Ok(true)]));
-        assert_eq!(look(log, "0-2-25,7-7-1"), ((2, "m.000002".to_owned()), all()));
+        assert_eq!(look(log, "0-1-15,7-7-1,9-9-1"), ((1, "m.000001".to_owned()), all()));
+        assert_eq!(look(log, "0-1-20,7-7-1,9-9-1"), ((2, "m.000001".to_owned()), all()));
+        assert_eq!(look(log, "0-2-21,7-7-1,9-9-1"), ((2, "m.000001".to_owned()), [Ok(false), Ok(true)]));
+        assert_eq!(look(log, "0-2-25,7-7-1,9-9-1"), ((2, "m.000002".to_owned()), all()));
     };
     whole(&log);
     drop(log);
@@ -183,10 +184,17 @@ fn a_copy_that_has_logged_nothing_follows_the_folder_before() {
     whole(&log);
     let lacks = || Err(Fatal::Purged("all up to 0-1-20".to_owned()));
     assert_eq!(log.purge(1, false).0.len(), 1);
-    assert_eq!(look(&log, "0-1-15,7-7-1").1, [lacks(), lacks()]);
-    assert_eq!(look(&log, "0-1-20,7-7-1"), ((2, "m.000001".to_owned()), all()));
-    assert_eq!(log.purge(2, false).0.len(), 1);
-    assert_eq!(look(&log, "0-1-20,7-7-1").1, [lacks(), lacks()]);
+    assert_eq!(look(&log, "0-1-15,7-7-1,9-9-1").1, [lacks(), lacks()]);
+    assert_eq!(look(&log, "0-1-20,7-7-1,9-9-1"), ((2, "m.000001".to_owned()), all()));
+    // A process that starts anew has not forgotten it.
+    let (executed, state) = (log.executed(), log.state());
+    assert_eq!(executed.to_string(), "0-2-27,7-7-1,9-9-1");
+    drop(log);
+    let log = crate::log::recover(&root.0).unwrap().log;
+    assert_eq!((log.executed(), log.state()), (executed, state));
+    assert_eq!(look(&log, "0-1-15,7-7-1,9-9-1").1, [lacks(), lacks()]);
+    assert_eq!(log.purge(1, false).0.len(), 1);
+    assert_eq!(look(&log, "0-1-20,7-7-1,9-9-1").1, [lacks(), lacks()]);
 }
 
 /// It would be sent events that it does not know, and stop at the first of them with an error that says nothing of the reason.
