@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use delphinus_wire::gtid::GtidSet;
+use delphinus_wire::gtid::{GtidPosition, GtidSet};
 use serde::{Deserialize, Serialize};
 
 /// The file beside the logs.
@@ -104,6 +104,11 @@ impl Folder {
             previous.merge(&purged);
         }
         previous
+    }
+
+    /// MariaDB: what the log had before it, in each domain the last one.
+    pub(crate) fn past(&self) -> GtidPosition {
+        GtidPosition::parse(&self.source.had).unwrap_or_default()
     }
 
     /// What it is called: `000001-327eb417-e7d4-11f1-aece-02fc00000001`.

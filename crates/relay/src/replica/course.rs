@@ -7,7 +7,7 @@ use delphinus_wire::binlog::{
     AnyGtid, Checksum, Event, FLAG_SKIP_REPLICATION, HEADER_LEN, Header, Kind, MariaDbGtid, Rotate,
 };
 
-use delphinus_wire::gtid::GtidSet;
+use delphinus_wire::gtid::{GtidPosition, GtidSet};
 
 use super::asked::{Asked, HeartbeatForm};
 use super::fatal::Fatal;
@@ -132,8 +132,8 @@ impl Course {
     }
 
     /// The files of another source follow.
-    pub(crate) fn goes_on(&mut self, before_file: &[MariaDbGtid]) -> Result<(), Fatal> {
-        self.filter.goes_on(before_file)
+    pub(crate) fn goes_on(&mut self, before: (&[MariaDbGtid], &GtidPosition)) -> Result<(), Fatal> {
+        self.filter.goes_on(before)
     }
 
     /// A file begins: its name, and its head as far as the replica is to see it.

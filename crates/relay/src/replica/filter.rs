@@ -25,6 +25,9 @@ pub(crate) enum Filter {
 pub(crate) struct Reached {
     /// Of each domain that is still before its place: the last transaction that the replica has.
     before: BTreeMap<u32, MariaDbGtid>,
+    /// Those domains of them whose place may be in older folders alone: the server of this one may have been made from a backup. Where the
+    /// older ones end with the place, what comes behind it is sent. Else they have more, up to this.
+    unnamed: BTreeMap<u32, Option<MariaDbGtid>>,
     /// What it has by now.
     position: GtidPosition,
     /// `gtid_strict_mode` of the replica.
@@ -33,19 +36,31 @@ pub(crate) struct Reached {
 
 impl Reached {
     /// A replica with this position. In domains whose last transaction before the first file is the replica's own, nothing is left
-    /// out: those are not in `before`.
-    pub(crate) fn new(position: GtidPosition, before_file: &[MariaDbGtid], is_strict: bool) -> Self {
+    /// out: those are not in `before`. `past`: what the log had before that file's folder.
+    pub(crate) fn new(
+        position: GtidPosition,
+        (before_file, past): (&[MariaDbGtid], &GtidPosition),
+        is_strict: bool,
+    ) -> Self {
         let is_at_start = |gtid: &MariaDbGtid| {
             let last = before_file.iter().rev().find(|known| known.domain == gtid.domain);
             last == Some(gtid)
         };
         let before = position.iter().filter(|gtid| !is_at_start(gtid)).map(|gtid| (gtid.domain, gtid));
-        Self { before: before.collect(), position, is_strict }
+        let before: BTreeMap<_, _> = before.collect();
+        let unnamed = before.values().filter_map(|own| {
+            let end = past.last_of(own.domain).filter(|end| own.sequence <= end.sequence)?;
+            let named = || before_file.iter().filter(|known| known.domain == own.domain);
+            let is_end = end == *own && named().all(|known| known.sequence <= end.sequence);
+            let is_named = named().any(|known| known.server_id == own.server_id);
+            (!is_named).then_some((own.domain, (!is_end).then_some(end)))
+        });
+        Self { unnamed: unnamed.collect(), before, position, is_strict }
     }
 
     /// The same replica, when it goes on in the files of another source.
-    fn goes_on(&mut self, before_file: &[MariaDbGtid]) {
-        *self = Self::new(self.position.clone(), before_file, self.is_strict);
+    fn goes_on(&mut self, before: (&[MariaDbGtid], &GtidPosition)) {
+        *self = Self::new(self.position.clone(), before, self.is_strict);
     }
 
     /// What the replica has by now, one for each domain.
@@ -58,6 +73,17 @@ impl Reached {
             self.position.insert(gtid);
             return Ok(true);
         };
+        // A larger number comes later, whichever server has written it, where the domain is used as it has to be.
+        if gtid.sequence > last.sequence
+            && let Some(lacks) = self.unnamed.get(&gtid.domain)
+        {
+            if let Some(end) = lacks {
+                return Err(Fatal::Purged(format!("all up to {end}")));
+            }
+            self.before.remove(&gtid.domain);
+            self.position.insert(gtid);
+            return Ok(true);
+        }
         if gtid.server_id != last.server_id || gtid.sequence < last.sequence {
             return Ok(false);
         }
@@ -76,9 +102,13 @@ impl Reached {
 }
 
 impl Filter {
-    /// A MariaDB replica at this position, where the first file says that this is before it.
-    pub(crate) fn mariadb(position: GtidPosition, before_file: &[MariaDbGtid], is_strict: bool) -> Self {
-        Self::MariaDb(Reached::new(position, before_file, is_strict))
+    /// A MariaDB replica at this position, where the first file says that this is before it, and the log had that before its folder.
+    pub(crate) fn mariadb(
+        position: GtidPosition,
+        before: (&[MariaDbGtid], &GtidPosition),
+        is_strict: bool,
+    ) -> Self {
+        Self::MariaDb(Reached::new(position, before, is_strict))
     }
 
     /// Whether the group that begins with this number is sent.
@@ -130,14 +160,14 @@ impl Filter {
 
     /// The files of another source follow: groups in them that the replica has are left out from now on, also where it goes by file
     /// and position. That cannot be told if it began inside of the last file of the source before.
-    pub(crate) fn goes_on(&mut self, before_file: &[MariaDbGtid]) -> Result<(), Fatal> {
+    pub(crate) fn goes_on(&mut self, before: (&[MariaDbGtid], &GtidPosition)) -> Result<(), Fatal> {
         match self {
             Self::MySql(_) => {}
-            Self::MariaDb(reached) => reached.goes_on(before_file),
+            Self::MariaDb(reached) => reached.goes_on(before),
             Self::Nothing(None) => return Err(Fatal::OtherSource),
             Self::Nothing(Some(GtidSet::MySql(sent))) => *self = Self::MySql(std::mem::take(sent)),
             Self::Nothing(Some(GtidSet::MariaDb(sent))) => {
-                *self = Self::mariadb(std::mem::take(sent), before_file, false);
+                *self = Self::mariadb(std::mem::take(sent), before, false);
             }
         }
         Ok(())
@@ -156,6 +186,10 @@ mod tests {
 
     fn gtid(domain: u32, server_id: u32, sequence: u64) -> MariaDbGtid {
         MariaDbGtid { domain, server_id, sequence }
+    }
+
+    fn none() -> GtidPosition {
+        GtidPosition::default()
     }
 
     fn mysql(text: &str) -> GtidIntervals {
@@ -184,7 +218,7 @@ mod tests {
         // The last one: what was sent is not sent again in the files of another source.
         assert_eq!([1, 3, 4, 5, 6, 4].map(&mut passes), [false, false, true, false, true, false]);
         assert_eq!(filter.passes(&AnyGtid::Anonymous), Err(Fatal::Anonymous));
-        assert_eq!(filter.goes_on(&[]), Ok(()));
+        assert_eq!(filter.goes_on((&[], &none())), Ok(()));
         assert!(matches!(filter, Filter::MySql(set) if set == mysql(&format!("{UUID}:1-6"))));
     }
 
@@ -192,12 +226,13 @@ mod tests {
     fn mariadb_replicas_get_each_domain_from_their_place_on() {
         let log = [gtid(0, 1, 5), gtid(5, 1, 1), gtid(0, 2, 6), gtid(5, 1, 2), gtid(0, 2, 7), gtid(9, 1, 1)];
         let position = GtidPosition::parse("0-2-6,5-1-1").unwrap();
-        let mut filter = Filter::mariadb(position.clone(), &[gtid(0, 1, 4)], true);
+        let mut filter = Filter::mariadb(position.clone(), (&[gtid(0, 1, 4)], &none()), true);
         assert_eq!(passing(&mut filter, &log).unwrap(), ["5-1-2", "0-2-7", "9-1-1"]);
         let reached: Vec<_> = filter.reached().unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(reached, ["0-2-7", "5-1-2", "9-1-1"]);
         // At the beginning of the file: nothing is left out in that domain.
-        let mut filter = Filter::mariadb(position, &[gtid(0, 1, 9), gtid(0, 2, 6), gtid(5, 1, 1)], true);
+        let mut filter =
+            Filter::mariadb(position, (&[gtid(0, 1, 9), gtid(0, 2, 6), gtid(5, 1, 1)], &none()), true);
         assert_eq!(passing(&mut filter, &[gtid(0, 2, 7), gtid(5, 1, 2)]).unwrap(), ["0-2-7", "5-1-2"]);
     }
 
@@ -209,7 +244,7 @@ mod tests {
         assert!(may(&format!("{UUID}:1-6")));
         let may = |position: &str| {
             let position = GtidPosition::parse(position).unwrap();
-            Filter::mariadb(position, &[gtid(0, 1, 4), gtid(0, 2, 5)], true)
+            Filter::mariadb(position, (&[gtid(0, 1, 4), gtid(0, 2, 5)], &none()), true)
                 .may_pass_over(&GtidSet::default())
         };
         assert!(!may("") && !may("0-2-5"));
@@ -221,18 +256,19 @@ mod tests {
     fn a_strict_replica_is_told_that_its_place_is_not_in_the_log() {
         let position = GtidPosition::parse("0-2-6").unwrap();
         let log = [gtid(0, 1, 4), gtid(0, 2, 5), gtid(0, 2, 7), gtid(0, 2, 8)];
-        let mut strict = Filter::mariadb(position.clone(), &[], true);
+        let mut strict = Filter::mariadb(position.clone(), (&[], &none()), true);
         assert_eq!(passing(&mut strict, &log), Err(Fatal::Missing(gtid(0, 2, 6))));
         // Another one goes on behind the hole, as with a server.
-        let mut lax = Filter::mariadb(position, &[], false);
+        let mut lax = Filter::mariadb(position, (&[], &none()), false);
         assert_eq!(passing(&mut lax, &log).unwrap(), ["0-2-7", "0-2-8"]);
     }
 
     #[test]
     fn nothing_is_sent_twice_in_the_files_of_another_source() {
-        let mut filter = Filter::mariadb(GtidPosition::parse("0-1-5").unwrap(), &[gtid(0, 1, 5)], true);
+        let mut filter =
+            Filter::mariadb(GtidPosition::parse("0-1-5").unwrap(), (&[gtid(0, 1, 5)], &none()), true);
         assert_eq!(passing(&mut filter, &[gtid(0, 1, 6), gtid(0, 1, 7)]).unwrap().len(), 2);
-        assert_eq!(filter.goes_on(&[gtid(0, 1, 4)]), Ok(()));
+        assert_eq!(filter.goes_on((&[gtid(0, 1, 4)], &none())), Ok(()));
         let log = [gtid(0, 1, 5), gtid(0, 1, 6), gtid(0, 1, 7), gtid(0, 2, 8)];
         assert_eq!(passing(&mut filter, &log).unwrap(), ["0-2-8"]);
     }
@@ -245,12 +281,12 @@ mod tests {
         };
         let mut unknown = Filter::Nothing(None);
         assert_eq!(unknown.passes(&one(3)), Ok(true));
-        assert_eq!(unknown.goes_on(&[]), Err(Fatal::OtherSource));
+        assert_eq!(unknown.goes_on((&[], &none())), Err(Fatal::OtherSource));
         let mut filter = Filter::Nothing(None);
         filter.begins_file(&GtidSet::MySql(mysql(&format!("{UUID}:1-3"))));
         assert_eq!(filter.passes(&one(4)), Ok(true));
         filter.begins_file(&GtidSet::MySql(mysql(&format!("{UUID}:1"))));
-        assert_eq!(filter.goes_on(&[]), Ok(()));
+        assert_eq!(filter.goes_on((&[], &none())), Ok(()));
         assert_eq!([2, 4, 5].map(|number| filter.passes(&one(number)).unwrap()), [false, false, true]);
     }
 }

@@ -85,12 +85,10 @@ pub(super) fn find_place(log: &Log, asked: &Asked) -> Result<Place, Fatal> {
         }
         From::Position(position) => {
             let seen: Vec<_> = files.iter().filter(|file| log.limit(file).offset() > 0).cloned().collect();
-            let has_past = |file: &Arc<LogFile>| match GtidSet::parse(&file.folder.source.had) {
-                Ok(GtidSet::MariaDb(past)) => start::has_past(position, &file.list, &past),
-                _ => true,
-            };
-            let file = seen[start::of_mariadb(position, &seen, |file| &file.list, has_past)?].clone();
-            let filter = Filter::mariadb(position.clone(), &file.list, asked.is_strict);
+            let past = |file: &Arc<LogFile>| file.folder.past();
+            let file = seen[start::of_mariadb(position, &seen, |file| &file.list, past)?].clone();
+            let filter =
+                Filter::mariadb(position.clone(), (&file.list, &file.folder.past()), asked.is_strict);
             let doubt = Doubt::Position(position.clone(), asked.ignores_duplicates);
             Ok(Place { from: file.head_len, file, filter, doubt })
         }

@@ -28,16 +28,18 @@ pub(crate) fn more_than(has: &GtidIntervals, executed: &GtidSet, source: &str) -
 }
 
 /// The newest of these files, oldest first, before which a MariaDB replica at `position` needs nothing. `before`: what a file
-/// says of earlier ones. `has_past`: whether the replica has what it does not say.
+/// says of earlier ones. `past`: what the log had before the file's folder.
 pub(crate) fn of_mariadb<F>(
     position: &GtidPosition,
     files: &[F],
     before: impl Fn(&F) -> &[MariaDbGtid],
-    has_past: impl Fn(&F) -> bool,
+    past: impl Fn(&F) -> GtidPosition,
 ) -> Result<usize, Fatal> {
     let has_all = |file: &F| has_all_before(position, before(file));
+    let has_past = |file: &F| past(file).iter().all(|last| has_past(position, before(file), last));
     let found = files.iter().rposition(|file| has_all(file) && has_past(file));
-    // What is in no older file any more is missed as with a server, which does not tell it either.
+    // No older file is there any more. A replica that has nothing of a domain misses what the files do not name, as with a server, which
+    // does not tell it either. One that stopped before that is refused as soon as something of the domain comes (`Filter`).
     let found = found.or_else(|| files.iter().rposition(has_all));
     found.ok_or_else(|| {
         let oldest = files.first().map(before).unwrap_or_default();
@@ -60,13 +62,23 @@ fn has_all_before(position: &GtidPosition, known: &[MariaDbGtid]) -> bool {
     })
 }
 
-/// True if a replica at this position has all of `past`, which the log had before the folder of a file, in domains of which `known`, the
-/// file's own word, says nothing.
-pub(crate) fn has_past(position: &GtidPosition, known: &[MariaDbGtid], past: &GtidPosition) -> bool {
-    past.iter().all(|last| {
-        let is_named = known.iter().any(|one| one.domain == last.domain);
-        is_named || position.last_of(last.domain).is_some_and(|own| own.sequence >= last.sequence)
-    })
+/// True if a replica at this position has all up to `last`, which the log had last in a domain before the folder of a file; as far as
+/// `known`, the file's own word, does not tell. A server that was made from a backup names there what it has logged itself, and not what it
+/// was made with.
+fn has_past(position: &GtidPosition, known: &[MariaDbGtid], last: MariaDbGtid) -> bool {
+    let Some(own) = position.last_of(last.domain) else { return false };
+    let named = || known.iter().filter(|one| one.domain == last.domain);
+    let of_server = |server_id| named().find(|one| one.server_id == server_id).map(|one| one.sequence);
+    if of_server(last.server_id).is_some_and(|sequence| sequence >= last.sequence) {
+        // The past is in what the file names. So is the replica's place, unless it is of a server that the file's own never logged.
+        return own.sequence >= last.sequence || of_server(own.server_id).is_some();
+    }
+    if own == last {
+        return named().all(|one| one.sequence <= last.sequence);
+    }
+    // Numbers of one server only grow, also where those of the domain go back.
+    let is_behind_named = || of_server(own.server_id).is_some_and(|sequence| sequence < own.sequence);
+    own.sequence > last.sequence || (own.server_id != last.server_id && is_behind_named())
 }
 
 /// The first of a MariaDB replica's places that is not in the log: what follows it could never be told. In domains that the log does not
@@ -126,7 +138,7 @@ mod tests {
         let files = ["", "0-1-10", "0-1-20,0-2-25", "0-1-20,0-2-30,7-1-3"].map(list);
         let of = |position: &str, files: &[Vec<MariaDbGtid>]| {
             let position = GtidPosition::parse(position).unwrap();
-            of_mariadb(&position, files, |file: &Vec<MariaDbGtid>| file, |_| true)
+            of_mariadb(&position, files, |file: &Vec<MariaDbGtid>| file, |_| GtidPosition::default())
         };
         let start = |position: &str| of(position, &files);
         assert_eq!(start(""), Ok(0));

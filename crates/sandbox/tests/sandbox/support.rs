@@ -109,11 +109,11 @@ impl Stage {
     }
 
     /// Presses it, and again until that ends the process: one that comes before the program is there is ignored where whoever has
-    /// started it ignores it.
+    /// started it ignores it. That much later, because one press has to be enough for a program that is there.
     pub(crate) fn end_by_ctrl_c(&mut self) {
         let mut pressed: Option<Instant> = None;
         eventually("Ctrl-C to end it", || {
-            if pressed.is_none_or(|at| at.elapsed() > Duration::from_millis(100)) {
+            if pressed.is_none_or(|at| at.elapsed() > Duration::from_secs(5)) {
                 self.press_ctrl_c();
                 pressed = Some(Instant::now());
             }

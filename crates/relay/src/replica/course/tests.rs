@@ -187,8 +187,13 @@ fn mariadb_replicas_are_told_with_a_gtid_list_and_may_leave_more_out() {
     file.add(Kind::BINLOG_CHECKPOINT, 0, b"\x0d\0\0\0binlog.000007");
     file.mariadb_group(4, 0);
     let position = GtidPosition::parse("0-1-2").unwrap();
-    let filter =
-        || Filter::mariadb(position.clone(), &[MariaDbGtid { domain: 0, server_id: 1, sequence: 1 }], true);
+    let filter = || {
+        Filter::mariadb(
+            position.clone(),
+            (&[MariaDbGtid { domain: 0, server_id: 1, sequence: 1 }], &GtidPosition::default()),
+            true,
+        )
+    };
     let head = [Kind::ROTATE, Kind::FORMAT_DESCRIPTION, Kind::GTID_LIST, Kind::GTID_LIST];
     let group = [Kind::MARIADB_GTID, Kind::ANNOTATE_ROWS, Kind::XID];
     let mut course = Course::new(asked(true), filter(), 99);
@@ -218,7 +223,8 @@ fn what_is_made_of_a_piece_has_an_end() {
     }
     let position = (2..20_000).map(|domain| format!("{domain}-1-1")).collect::<Vec<_>>().join(",");
     let position = GtidPosition::parse(&format!("{position},0-1-100")).unwrap();
-    let mut course = Course::new(asked(true), Filter::mariadb(position, &[], false), 99);
+    let mut course =
+        Course::new(asked(true), Filter::mariadb(position, (&[], &GtidPosition::default()), false), 99);
     let (mut out, mut at, mut pieces) = (Vec::new(), file.head_len, 0);
     let (mut groups, mut longest) = (0, 0);
     while at < file.bytes.len() {

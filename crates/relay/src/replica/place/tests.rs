@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use delphinus_wire::binlog::{Checksum, Kind, MariaDbGtid};
+use delphinus_wire::binlog::{AnyGtid, Checksum, Kind, MariaDbGtid};
 
 use super::*;
 use crate::intake::tests::Place as Root;
@@ -135,6 +135,66 @@ fn a_past_that_no_file_of_a_copy_names_is_a_past() {
     // As a server does, where nothing older is there any more.
     assert_eq!(log.purge(1, false).0.len(), 1);
     look(&log, whole.map(|(position, _)| (position, 1)));
+}
+
+/// The same of a server that logs nothing of the past, and writes more than one file. Who is in the past is sent it from the older folder,
+/// and what follows behind it; and is refused where that folder is not there any more: it would stand still, or have a hole.
+#[test]
+fn a_copy_that_has_logged_nothing_follows_the_folder_before() {
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    let none = MariaDbGtid { domain: 7, server_id: 7, sequence: 1 };
+    let mut old = Stream::new("m.000001", none);
+    (1..=20).for_each(|sequence| old.group(gtid(1, sequence)));
+    old.group(MariaDbGtid { domain: 9, server_id: 9, sequence: 1 });
+    let mut new = Stream::new("m.000001", none);
+    (21..=25).for_each(|sequence| new.group(gtid(2, sequence)));
+    let mut next = Stream::new("m.000002", gtid(2, 25));
+    (26..=27).for_each(|sequence| next.group(gtid(2, sequence)));
+    for (identity, streams) in [("server-1", vec![old]), ("server-2", vec![new, next])] {
+        writer.stop().unwrap();
+        writer.start(Start::New(Origin::new(Flavor::MariaDb, identity)), Checksum::Off).unwrap();
+        streams.iter().for_each(|stream| run(&mut writer, &stream.sent).unwrap());
+    }
+    drop(writer);
+    // Where it begins, and whether it is sent these of server 2.
+    let look = |log: &Log, position: &str| {
+        let asked = Asked::plain(From::Position(GtidPosition::parse(position).unwrap()));
+        let mut place = find_place(log, &asked).unwrap();
+        let files = log.files();
+        let behind = files.iter().find(|file| file.folder.number > place.file.folder.number);
+        if let Some(next) = behind {
+            (15..=20).for_each(|sequence| drop(place.filter.passes(&AnyGtid::MariaDb(gtid(1, sequence)))));
+            place.filter.goes_on((&next.list, &next.folder.past())).unwrap();
+        }
+        let name = (place.file.folder.number, place.file.name.to_string());
+        (name, [21, 26].map(|sequence| place.filter.passes(&AnyGtid::MariaDb(gtid(2, sequence)))))
+    };
+    let all = || [Ok(true), Ok(true)];
+    let whole = |log: &Log| {
+        assert_eq!(look(log, "0-1-15,7-7-1,9-9-1"), ((1, "m.000001".to_owned()), all()));
+        assert_eq!(look(log, "0-1-20,7-7-1,9-9-1"), ((2, "m.000001".to_owned()), all()));
+        assert_eq!(look(log, "0-2-21,7-7-1,9-9-1"), ((2, "m.000001".to_owned()), [Ok(false), Ok(true)]));
+        assert_eq!(look(log, "0-2-25,7-7-1,9-9-1"), ((2, "m.000002".to_owned()), all()));
+    };
+    whole(&log);
+    drop(log);
+    let log = crate::log::recover(&root.0).unwrap().log;
+    whole(&log);
+    let lacks = || Err(Fatal::Purged("all up to 0-1-20".to_owned()));
+    assert_eq!(log.purge(1, false).0.len(), 1);
+    assert_eq!(look(&log, "0-1-15,7-7-1,9-9-1").1, [lacks(), lacks()]);
+    assert_eq!(look(&log, "0-1-20,7-7-1,9-9-1"), ((2, "m.000001".to_owned()), all()));
+    // A process that starts anew has not forgotten it.
+    let (executed, state) = (log.executed(), log.state());
+    assert_eq!(executed.to_string(), "0-2-27,7-7-1,9-9-1");
+    drop(log);
+    let log = crate::log::recover(&root.0).unwrap().log;
+    assert_eq!((log.executed(), log.state()), (executed, state));
+    assert_eq!(look(&log, "0-1-15,7-7-1,9-9-1").1, [lacks(), lacks()]);
+    assert_eq!(log.purge(1, false).0.len(), 1);
+    assert_eq!(look(&log, "0-1-20,7-7-1,9-9-1").1, [lacks(), lacks()]);
 }
 
 /// It would be sent events that it does not know, and stop at the first of them with an error that says nothing of the reason.
