@@ -183,6 +183,29 @@ impl Changes {
         }
     }
 
+    /// Where the next group begins that is not shown yet; `None`: there is none at the moment. It may be long, and is not read for that. After
+    /// this the subscription is inside of it.
+    pub fn next_begin(&mut self) -> Result<Option<Position>, ChangesError> {
+        loop {
+            let limit = self.log.limit(&self.file);
+            if self.offset >= limit.offset() {
+                match limit {
+                    Limit::Open(_) => return Ok(None),
+                    Limit::Closed(_) => self.turn()?,
+                }
+                continue;
+            }
+            let was_inside = self.groups.open().is_some();
+            let (begin, mut is_known) = (self.offset, false);
+            let (header, border) = self.take_event(&mut |known| is_known = known, &mut |_| {})?;
+            self.offset += u64::from(header.size);
+            let is_new = self.groups.open().is_some() || matches!(border, Border::Group(_));
+            if is_new && !was_inside && !is_known {
+                return Ok(Some(Position { ordinal: self.file.ordinal, offset: begin }));
+            }
+        }
+    }
+
     /// Reads the event at `offset`, and shows what it changes. `begins` is told when a group begins, and whether it came before.
     fn take_event(
         &mut self,

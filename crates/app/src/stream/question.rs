@@ -13,8 +13,8 @@ use std::sync::Arc;
 use delphinus_monitor::{Inquiry, Tuning};
 use delphinus_net::Place;
 use delphinus_relay::changes::Changes;
-use delphinus_relay::log::{Log, Position};
-use delphinus_wire::binlog::{AnyGtid, MAGIC};
+use delphinus_relay::log::{Log, LogFile, Position};
+use delphinus_wire::binlog::{AnyGtid, HEADER_LEN, MAGIC};
 use delphinus_wire::gtid::{GtidSet, GtidState};
 
 /// A connection to the primary.
@@ -135,13 +135,20 @@ impl Shown {
         }
     }
 
-    /// The same place in the relay's log. When MariaDB has gone on with a new file because the old one was full, it names the new file and
-    /// the old one's end until the next commit. So a place that is beyond all that the server had is the begin of its file.
+    /// The same place in the relay's log. When MariaDB has gone on with a new file because the old one was full, it may name the new file and
+    /// the old one's end until the next commit. Where the relay has the old file, it knows that place. Else it takes a place that is beyond
+    /// all that the server had for it. That is the begin of the new file.
     fn place_of(&self, spot: &Spot, (has, log): (&GtidSet, &Log)) -> Option<Position> {
         let place = spot.in_log(log)?;
-        let is_beyond = log.file(place.ordinal).is_some_and(|file| place.offset > log.limit(&file).offset());
+        let is_old_end = match log.file(place.ordinal) {
+            None => false,
+            Some(file) => match file_before(&file, log) {
+                Some(old) => spot.offset + rotate_len(&old, &file.name) == old.len(),
+                None => place.offset > log.limit(&file).offset() && self.is_part_of(has),
+            },
+        };
         let begin = Position { offset: MAGIC.len() as u64, ..place };
-        Some(if is_beyond && self.is_part_of(has) { begin } else { place })
+        Some(if is_old_end { begin } else { place })
     }
 
     /// True if others see all groups of the relay's log up to this border of groups. MariaDB alone has some in its log that it does not
@@ -153,8 +160,8 @@ impl Shown {
             return true;
         }
         // In between there may be no group: only what files begin and end with.
-        let next = Changes::from(log, seen).and_then(|mut changes| changes.next(|_| {}));
-        next.is_ok_and(|group| group.is_none_or(|group| up_to < group.end))
+        let next = Changes::from(log, seen).and_then(|mut changes| changes.next_begin());
+        next.is_ok_and(|begin| begin.is_none_or(|begin| up_to <= begin))
     }
 }
 
@@ -186,6 +193,17 @@ impl Spot {
         (number(&self.file)? > number(&last.name)?)
             .then_some(Position { ordinal: last.ordinal + 1, offset: 0 })
     }
+}
+
+/// The file before this one of the same source, if the relay has it.
+fn file_before(file: &LogFile, log: &Log) -> Option<Arc<LogFile>> {
+    let old = log.file(file.ordinal.checked_sub(1)?)?;
+    (old.folder.number == file.folder.number).then_some(old)
+}
+
+/// Bytes of the ROTATE at the end of a file that says that the next one is `next`: behind its head, a place and the name.
+fn rotate_len(file: &LogFile, next: &str) -> u64 {
+    (HEADER_LEN + 8 + next.len() + file.format.checksum.len()) as u64
 }
 
 /// The number at the end of a file's name.

@@ -298,6 +298,31 @@ fn no_era_begins_while_something_in_the_log_is_not_seen_on_the_primary() {
     assert!(!shows_first(head) && shows_first(first.end.offset));
 }
 
+/// The same where the relay has the old file: it knows whether a place is the end of that, whatever else was written since.
+#[test]
+fn the_end_of_an_old_file_is_known_by_that_file() {
+    let mut scene = Scene::new("old-end", &[&["t"], &["t"]]);
+    let folder = scene.root.join(format!("000001-{UUID}"));
+    let old = file(&[&["t"], &["t"], &["t"], &["t"]]);
+    let (mut whole, rotate) = (old.clone(), [&4_u64.to_le_bytes()[..], b"binlog.000002"].concat());
+    event(&mut whole, Kind::ROTATE, &rotate);
+    std::fs::write(folder.join("binlog.000001"), whole).unwrap();
+    std::fs::write(folder.join("binlog.000002"), file(&[&["t"], &["t"]])).unwrap();
+    let root = scene.root.join("again");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::rename(&folder, root.join(format!("000001-{UUID}"))).unwrap();
+    scene.recovered = recover(&root).unwrap();
+    let log = &scene.recovered.log;
+    let end = log.end().unwrap();
+    assert_eq!(end.ordinal, 1);
+    // The relay has not all of it: what the place says does not depend on that, nor on how long the new file is by now.
+    let sees = |offset| shown("1-9").seen_up_to((UUID, "binlog.000002"), offset);
+    let has = &shown("1-4").executed;
+    let shows_all = |offset| sees(offset).shows_all(end, (has, log));
+    assert!(!shows_all(old.len() as u64), "no group of the new file is seen");
+    assert!(shows_all(old.len() as u64 + 1) && shows_all(end.offset));
+}
+
 /// The primary has gone on with a new file, and names the place in it where the old one had ended.
 #[test]
 fn what_is_in_a_new_file_is_not_seen_by_the_end_of_the_old_one() {
