@@ -23,7 +23,7 @@ use crate::needs::{Needs, is_about_last_statement, pinning};
 use crate::run::{Begun, Carried};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::state::Ran;
+use crate::state::{Ran, Wanted};
 use crate::statements::{Own, Sharing};
 use crate::steer::{CommandCopy, Occasion, hints_of, values};
 
@@ -237,7 +237,7 @@ impl Session {
         self.steer_prepared(&key, &statement, attributes).await
     }
 
-    fn needs_own_answer_prepared(&mut self, statement: &Statement, key: &StatementKey) -> bool {
+    fn needs_own_answer_prepared(&self, statement: &Statement, key: &StatementKey) -> bool {
         let text = self.state.text_of(key);
         self.needs_own_answer(statement, &text)
     }
@@ -265,7 +265,7 @@ impl Session {
             statement.effects = statement.effects.without(Effects::TAKES_VALUE);
         }
         let text = self.state.text_of(&key);
-        if self.state.shows_tracking(&statement, &text) {
+        if Wanted::shows_tracking(&statement, &text) {
             if let Err(error) = self.track_again(&mut checkout, &rest, text.sql).await {
                 return Ok(Served::Fatal(error));
             }

@@ -145,7 +145,7 @@ impl Execution {
             // To prepare it in a session without a schema the connection may have started over since it was chosen.
             Box::pin(restore_insert_id(session, checkout)).await?;
         }
-        if session.state.shows_tracking(&self.statement, &session.state.text_of(&self.key)) {
+        if Wanted::shows_tracking(&self.statement, &session.state.text_of(&self.key)) {
             Box::pin(session.state.hide_own_tracking(checkout)).await?;
         }
         // Last: a command that is longer now must not be left, or passed over, as one of its old length.

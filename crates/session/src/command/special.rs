@@ -26,6 +26,7 @@ use crate::rescue::{Tries, take_bound};
 use crate::run::{Carried, Job, may_ask_for_file, restore_insert_id};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
+use crate::state::Wanted;
 use crate::steer::hints_of;
 
 /// A statement that asks for what only its session knows, or its session's last connection.
@@ -200,7 +201,7 @@ impl Session {
         if shows_counters(&statement, text) && relayed.response.is_ok() {
             self.state.pins.add(PinReason::Status, rt::now(), text.sql);
         }
-        if self.state.shows_tracking(&statement, text)
+        if Wanted::shows_tracking(&statement, text)
             && let Err(error) = self.track_again(&mut checkout, &relayed.rest, text.sql).await
         {
             return Ok(Served::Fatal(error));
@@ -242,7 +243,7 @@ impl Session {
         if is_about_insert_id(statement) {
             restore_insert_id(self, checkout).await?;
         }
-        if self.state.shows_tracking(statement, text) {
+        if Wanted::shows_tracking(statement, text) {
             self.state.hide_own_tracking(checkout).await?;
         }
         Ok(())

@@ -169,7 +169,7 @@ impl Wanted {
         statement: &Statement,
         text: &SqlText<'_>,
     ) -> Bringing {
-        match self.touched(statement, text) {
+        match Self::touched(statement, text) {
             Touched::Named(names, dropped) => {
                 Bringing { dropped: dropped.into_iter(), names: names.into_iter(), is_lenient: false }
             }
@@ -186,7 +186,7 @@ impl Wanted {
         Bringing::all(self.sql.names().map(str::to_owned).collect())
     }
 
-    fn touched(&self, statement: &Statement, text: &SqlText<'_>) -> Touched {
+    fn touched(statement: &Statement, text: &SqlText<'_>) -> Touched {
         let effects = statement.effects;
         if is_opaque(statement) {
             return Touched::All;

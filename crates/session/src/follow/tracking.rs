@@ -13,7 +13,7 @@ const IS_SEEN: Effects = Effects::SETS_USER_VARS.union(Effects::MAY_COUNT_ROWS);
 impl Wanted {
     /// True if the statement may show these variables, and they can be hidden while it runs.
     #[inline]
-    pub(crate) fn shows_tracking(&self, statement: &Statement, text: &SqlText<'_>) -> bool {
+    pub(crate) fn shows_tracking(statement: &Statement, text: &SqlText<'_>) -> bool {
         statement.uses.contains(Uses::TRACKING)
             && statement.effects.without(IS_SEEN).is_empty()
             && (statement.class != Class::Show
