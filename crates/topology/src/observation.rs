@@ -18,7 +18,6 @@ use crate::replication::Replication;
 use crate::snapshot::Member;
 
 /// One thing seen.
-#[expect(clippy::large_enum_variant, reason = "one for each probe, and a probe is a question to a server")]
 #[derive(Debug, Clone)]
 pub enum Observation {
     /// By the monitor.
@@ -87,7 +86,6 @@ pub enum Observation {
 }
 
 /// How a probe ended.
-#[expect(clippy::large_enum_variant, reason = "one for each probe, and a probe is a question to a server")]
 #[derive(Debug, Clone)]
 pub enum ProbeOutcome {
     /// It answered the probe query.
