@@ -86,6 +86,7 @@ pub enum Observation {
 }
 
 /// How a probe ended.
+#[expect(clippy::large_enum_variant, reason = "one for each probe, and a probe is a question to a server")]
 #[derive(Debug, Clone)]
 pub enum ProbeOutcome {
     /// It answered the probe query.
