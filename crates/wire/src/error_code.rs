@@ -229,6 +229,26 @@ pub const OF_CLIENTS: RangeInclusive<u16> = 2000..=2999;
 /// A server that can neither read from a connection nor write to it any more: it ends the connection.
 pub const OF_NETWORK: RangeInclusive<u16> = ER_NET_READ_ERROR..=ER_NET_WRITE_INTERRUPTED;
 
+/// True for the refusal of a server that lives, and does not let this user, or this user from this host, in. About logins: what such a
+/// number proves of a statement is in other functions.
+pub fn is_login_denied(code: u16) -> bool {
+    matches!(
+        code,
+        ER_DBACCESS_DENIED_ERROR
+            | ER_ACCESS_DENIED_ERROR
+            | ER_HOST_NOT_PRIVILEGED
+            | ER_SPECIFIC_ACCESS_DENIED_ERROR
+            | ER_NOT_SUPPORTED_AUTH_MODE
+            | ER_PLUGIN_IS_NOT_LOADED
+            | ER_ACCESS_DENIED_NO_PASSWORD_ERROR
+            | ER_MUST_CHANGE_PASSWORD
+            | ER_MUST_CHANGE_PASSWORD_LOGIN
+            | ER_ACCOUNT_HAS_BEEN_LOCKED
+            | ER_SECURE_TRANSPORT_REQUIRED
+            | ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB
+    )
+}
+
 /// True for what a server says that has no connection left, for anybody or for this user.
 pub fn is_full(code: u16) -> bool {
     matches!(code, ER_CON_COUNT_ERROR | ER_TOO_MANY_USER_CONNECTIONS | ER_USER_LIMIT_REACHED)

@@ -24,7 +24,7 @@ const TABLE: [(&str, &[&str]); 30] = [
     ("tables", &[]),
     ("memory", &[]),
     ("testkit", &["wire"]),
-    ("doctor", &["config"]),
+    ("doctor", &["config", "wire"]),
     ("state", &["wire", "sql"]),
     ("topology", &["wire"]),
     ("cache", &["wire", "topology"]),

@@ -1,5 +1,7 @@
 //! What each server has to have: that it answers, lets users in, reports what changes, and has a clock that is right.
 
+use delphinus_wire::error_code;
+
 use crate::{Answer, Facts, Finding, Server, Severity};
 
 /// A clock that is off by more than this is.
@@ -8,12 +10,6 @@ const SKEW_MS: u64 = 1000;
 /// By which sessions are followed from statement to statement.
 const TRACKERS: [&str; 3] =
     ["session_track_schema", "session_track_system_variables", "session_track_state_change"];
-
-/// The server lives, and does not let the monitor's user in: the same as `DENIED` of the monitor's probe. After others it counts as down.
-const DENIED: [u16; 12] = [1044, 1045, 1130, 1227, 1251, 1524, 1698, 1820, 1862, 3118, 3159, 4151];
-
-/// Too many connections: of the server, of the user by the server's rule or by the account's own.
-const FULL: [u16; 3] = [1040, 1203, 1226];
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -34,8 +30,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
 fn unreachable(facts: &Facts<'_>, server: &Server, error: &str) -> Finding {
     let user = &facts.cluster(server).monitor.user;
     let number = error.strip_prefix("error ").and_then(|rest| rest.split(':').next()?.parse::<u16>().ok());
-    let is_full = number.is_some_and(|number| FULL.contains(&number));
-    let is_login = number.is_some_and(|number| DENIED.contains(&number));
+    let is_full = number.is_some_and(error_code::is_full);
+    let is_login = number.is_some_and(error_code::is_login_denied);
     Finding {
         severity: Severity::Serious,
         check: "backend_unreachable",

@@ -41,23 +41,6 @@ impl From<delphinus_wire::Malformed> for ProbeError {
     }
 }
 
-/// The server does not let this user, or this user from this host, in. About logins: what such a number proves of a statement is in
-/// `error_code`.
-const DENIED: &[u16] = &[
-    error_code::ER_DBACCESS_DENIED_ERROR,
-    error_code::ER_ACCESS_DENIED_ERROR,
-    error_code::ER_HOST_NOT_PRIVILEGED,
-    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
-    error_code::ER_NOT_SUPPORTED_AUTH_MODE,
-    error_code::ER_PLUGIN_IS_NOT_LOADED,
-    error_code::ER_ACCESS_DENIED_NO_PASSWORD_ERROR,
-    error_code::ER_MUST_CHANGE_PASSWORD,
-    error_code::ER_MUST_CHANGE_PASSWORD_LOGIN,
-    error_code::ER_ACCOUNT_HAS_BEEN_LOCKED,
-    error_code::ER_SECURE_TRANSPORT_REQUIRED,
-    error_code::ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB,
-];
-
 impl ProbeError {
     /// Its kind.
     pub(crate) fn kind(&self) -> ErrorKind {
@@ -88,7 +71,7 @@ impl ProbeError {
         match self {
             // Only a living server counts.
             Self::Answer(error) if error_code::is_full(error.code) => ProbeOutcome::Full(text),
-            Self::Answer(error) if DENIED.contains(&error.code) => ProbeOutcome::Denied(text),
+            Self::Answer(error) if error_code::is_login_denied(error.code) => ProbeOutcome::Denied(text),
             Self::Net(NetError::TimedOut(_)) => ProbeOutcome::TimedOut(text),
             // A server that the proxy cannot talk to is of no more use than a dead one.
             Self::Net(_) | Self::Answer(_) | Self::Unsuitable(_) | Self::Nonsense(_) => {
