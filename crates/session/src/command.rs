@@ -177,7 +177,7 @@ impl Session {
                     return self.refuse(input, error.into()).await;
                 }
                 // As FLUSH does, it ends a transaction on a replica first.
-                let here = self.route().check_where_it_is(flush.sql(), flush.statement()).await;
+                let here = self.route().check_where_it_is(&question).await;
                 if let Err(error) = here {
                     return self.refuse(input, error).await;
                 }
