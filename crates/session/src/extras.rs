@@ -226,14 +226,14 @@ impl Session {
     ) -> Result<Option<Served>, NetError> {
         let input = asks.input();
         let Some(wanting) = self.wanting(input, statement) else { return Ok(None) };
-        match self.from_cache().look(asks, statement, wanting) {
+        match self.asking_cache().look(asks, statement, wanting) {
             Some(Ok(kept)) => self.give_long(input, statement, &kept).await,
             Some(Err(miss)) => Box::pin(self.consult(asks, miss, statement)).await,
             None => Ok(None),
         }
     }
 
-    fn from_cache(&self) -> FromCache<'_> {
+    fn asking_cache(&self) -> FromCache<'_> {
         let Self { worker, client, statements, costs, .. } = self;
         FromCache { stand: self.stand(), worker, client, statements, costs }
     }
@@ -280,7 +280,7 @@ impl Session {
             }
             Ok(Consulted::Wants(mut keeping)) => {
                 keeping.beside = beside;
-                keeping.depends = self.from_cache().depends(asks);
+                keeping.depends = self.asking_cache().depends(asks);
                 self.steering.keeping = Some(keeping);
             }
             // One that is too large for this client, perhaps: its own is not kept.
