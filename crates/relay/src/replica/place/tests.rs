@@ -155,7 +155,9 @@ fn a_copy_that_has_logged_nothing_follows_the_folder_before() {
     for (identity, streams) in [("server-1", vec![old]), ("server-2", vec![new, next])] {
         writer.stop().unwrap();
         writer.start(Start::New(Origin::new(Flavor::MariaDb, identity)), Checksum::Off).unwrap();
-        streams.iter().for_each(|stream| run(&mut writer, &stream.sent).unwrap());
+        for stream in &streams {
+            run(&mut writer, &stream.sent).unwrap();
+        }
     }
     drop(writer);
     // Where it begins, and whether it is sent these of server 2.
