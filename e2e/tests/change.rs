@@ -449,6 +449,8 @@ fn a_pause_lets_transactions_end_and_has_everything_else_wait() {
         load.end();
         // What is open goes on, to its end; then nothing does, prepared or not, and also for who has just come.
         let (mut inside, mut prepared) = (address.connect().unwrap(), address.connect().unwrap());
+        let mut asks = address.connect().unwrap();
+        asks.query("SELECT 1 FROM answered_by").unwrap();
         let statement = prepared.prepare("INSERT INTO app.changed (client) VALUES (72)").unwrap();
         prepared.execute(statement).unwrap();
         inside.query("BEGIN").unwrap();
@@ -462,13 +464,16 @@ fn a_pause_lets_transactions_end_and_has_everything_else_wait() {
         run(&mut operator, "PAUSE WAIT 10");
         let inside = thread::spawn(move || inside.query("BEGIN"));
         let prepared = thread::spawn(move || prepared.execute(statement));
+        // The primary is asked for what the session has read.
+        let asks = thread::spawn(move || asks.value("SELECT @@delphinus.causality_token"));
         let others = ["INSERT INTO app.changed (client) VALUES (71)", "SELECT FOUND_ROWS()", "SELECT 1"];
         let others = others.map(|sql| changing.runs(sql));
-        changing.until_paused(5);
+        changing.until_paused(6);
         assert_eq!((count(70).trim(), count(71).trim(), count(72).trim()), ("2", "0", "1"));
         operator.query("RESUME").unwrap();
         inside.join().unwrap().unwrap();
         prepared.join().unwrap().unwrap();
+        assert_ne!(asks.join().unwrap().unwrap(), "");
         let _ = others.map(|one| one.join().unwrap().unwrap());
         assert_eq!((count(71).trim(), count(72).trim()), ("1", "2"));
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use delphinus_e2e::{Address, Client, ConfigFile, ServerError, Stage, delay_replica, until};
-use delphinus_sandbox::Flavor;
+use delphinus_sandbox::{Flavor, Server};
 
 /// The server that runs it answers with its port.
 const WHO: &str = "SELECT port FROM answered_by";
@@ -486,6 +486,24 @@ fn check_own_writes(stage: &Stage, flavor: Flavor) {
     }
 }
 
+/// COM_REFRESH leaves a replica as FLUSH does. MySQL 9 does not know the command.
+fn check_refresh(stage: &Stage) {
+    const STATUS: u8 = 16;
+    let flushed = || {
+        let text = |server: &Server| server.query("SHOW GLOBAL STATUS LIKE 'Com_flush'").unwrap();
+        stage.cluster.servers.iter().map(text).collect::<Vec<_>>()
+    };
+    let mut client = stage.address.connect().unwrap();
+    run(&mut client, BEGIN);
+    assert_ne!(place(stage, &mut client, WHO), 0);
+    let before = flushed();
+    assert_eq!(client.command(7, &[STATUS]).unwrap()[0], 0);
+    let after = flushed();
+    assert_ne!(before[0], after[0], "the primary has done it");
+    assert_eq!(before[1..], after[1..], "no replica has");
+    run(&mut client, INSERT);
+}
+
 /// Who does not want it turns it off.
 fn check_off(stage: &Stage) {
     let off = ConfigFile::with_sections(&format!("{EVENTUAL}replica_read_only_transactions = false\n"));
@@ -523,6 +541,9 @@ fn check_flavor(flavor: Flavor) {
     check_losses(&stage);
     check_statements(&stage, flavor);
     check_off(&stage);
+    if flavor == Flavor::MariaDb {
+        check_refresh(&stage);
+    }
     check_own_writes(&stage, flavor);
     check_no_primary(&mut stage);
 }

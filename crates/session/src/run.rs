@@ -24,7 +24,7 @@ use crate::served::Served;
 use crate::session::Session;
 use crate::statements::ClientStatement;
 
-pub(crate) use left_before::{leave_no_old_list, restore_insert_id};
+pub(crate) use left_before::{forget_list, leave_no_old_list, restore_insert_id};
 
 /// What is to be done for one command.
 pub(crate) trait Job {

@@ -23,7 +23,7 @@ use crate::fresh::Token;
 use crate::io::{Client, HELD, Input, Text};
 use crate::needs::{is_about_insert_id, is_ordinary, pinning};
 use crate::rescue::{Tries, take_bound};
-use crate::run::{Carried, Job, may_ask_for_file, restore_insert_id};
+use crate::run::{Carried, Job, forget_list, may_ask_for_file, restore_insert_id};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Wanted;
@@ -73,7 +73,7 @@ impl Job for Special<'_> {
             session.ready_for(checkout, statement, self.text).await?;
             if statement.class == Class::Diagnostics {
                 // There is none, as `can_ask_anywhere` has seen.
-                Box::pin(checkout.forget_warnings()).await.map_err(ProxyError::Pool)?;
+                Box::pin(forget_list(session, checkout)).await?;
             }
         }
         if !input.is_whole() {

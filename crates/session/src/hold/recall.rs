@@ -32,16 +32,11 @@ impl Held {
         self.memory.wait_until_saved().await;
     }
 
-    /// Sees to it that the memory has what LAST_INSERT_ID() is for the session, where this connection does not know it.
-    pub(crate) async fn recall_insert_id(&mut self, checkout: &mut Checkout) {
+    /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
+    async fn restore_insert_id(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
         if !checkout.connection().has_insert_id(&self.memory) {
             Box::pin(self.recall()).await;
         }
-    }
-
-    /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
-    async fn restore_insert_id(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
-        self.recall_insert_id(checkout).await;
         let memory = self.memory.clone();
         checkout.restore_insert_id(&memory).await
     }

@@ -11,8 +11,11 @@ pub(crate) async fn restore_insert_id(
     session: &mut Session,
     checkout: &mut Checkout,
 ) -> Result<(), ProxyError> {
-    session.held.recall_insert_id(checkout).await;
     let memory = session.held.memory.clone();
+    if checkout.connection().has_insert_id(&memory) {
+        return Ok(());
+    }
+    Box::pin(session.held.recall()).await;
     let (client, mut watch) = session.watch();
     let restore = async |checkout: &mut Checkout| checkout.restore_insert_id(&memory).await;
     watch.run_own(client, checkout, restore).await?;
@@ -28,12 +31,13 @@ pub(crate) async fn leave_no_old_list(
     statement: &Statement,
 ) -> Result<(), ProxyError> {
     if statement.effects.intersects(Effects::OPAQUE) && checkout.connection().lists_old() {
-        Box::pin(forget_old_list(session, checkout)).await?;
+        Box::pin(forget_list(session, checkout)).await?;
     }
     Ok(())
 }
 
-async fn forget_old_list(session: &mut Session, checkout: &mut Checkout) -> Result<(), ProxyError> {
+/// Makes the server list no warnings.
+pub(crate) async fn forget_list(session: &mut Session, checkout: &mut Checkout) -> Result<(), ProxyError> {
     let (client, mut watch) = session.watch();
     let forget = async |checkout: &mut Checkout| checkout.forget_warnings().await;
     watch.run_own(client, checkout, forget).await?;

@@ -49,7 +49,8 @@ impl Lexer<'_> {
                 self.version_comment(start, start + 4, Marker::MariaDbOnly)
             }
             (b'M', b'!') => {
-                self.flags.comments.version = Versioned::Skipped;
+                // No version of MySQL runs it.
+                self.flags.comments.version = self.flags.comments.version.max(Versioned::Run);
                 self.skip_to_close(start, start + 2)
             }
             (b'+', _) => self.skip_hints(start),
@@ -106,7 +107,9 @@ impl Lexer<'_> {
             self.enter_version_comment(body);
             return Ok(());
         }
-        self.flags.comments.version = Versioned::Skipped;
+        if !self.is_for_mysql_only(version, marker) {
+            self.flags.comments.version = Versioned::Skipped;
+        }
         self.skip_unused_version_comment(start, body)
     }
 
@@ -124,10 +127,13 @@ impl Lexer<'_> {
         }
     }
 
+    /// True if no version of this `MariaDB` runs it.
+    fn is_for_mysql_only(&self, version: u32, marker: Marker) -> bool {
+        self.options.flavor == Flavor::MariaDb && marker == Marker::Both && MYSQL_ONLY.contains(&version)
+    }
+
     fn runs(&self, version: u32, marker: Marker) -> bool {
-        let is_for_mysql_only =
-            self.options.flavor == Flavor::MariaDb && marker == Marker::Both && MYSQL_ONLY.contains(&version);
-        version <= self.options.server_version && !is_for_mysql_only
+        version <= self.options.server_version && !self.is_for_mysql_only(version, marker)
     }
 
     fn enter_version_comment(&mut self, body: usize) {
