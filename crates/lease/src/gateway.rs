@@ -195,12 +195,20 @@ impl Gateway {
             Err(_) => Value::Null,
         };
         if status == 200 && value.get("error").is_none() {
-            return Ok(value);
+            // JSON of another program on the port says nothing of leases and keys, either.
+            let is_etcds = has_header(&value);
+            let why = || Failed::Unreachable(format!("{endpoint}: the answer is not etcd's (no header)"));
+            return is_etcds.then_some(value).ok_or_else(why);
         }
         let said = value["message"].as_str().or(value["error"].as_str()).unwrap_or_else(|| plain(&text));
         let why = format!("{endpoint}: HTTP {status} {said}");
         Err(failed(status, value["code"].as_u64(), said, why))
     }
+}
+
+/// Each answer of etcd's has a header, also an empty one; that of a stream has it inside.
+fn has_header(answer: &Value) -> bool {
+    [&answer["header"], &answer["result"]["header"]].into_iter().any(Value::is_object)
 }
 
 /// Words that stand before the gateway (etcd's own HTTP server) are no JSON. The first line says it; a page of somebody else does not.
@@ -290,6 +298,9 @@ pub(crate) mod tests {
 
     use super::*;
 
+    /// What etcd says to two logins.
+    pub(crate) const TOKENS: [&str; 2] = [r#"{"header":{},"token":"t1"}"#, r#"{"header":{},"token":"t2"}"#];
+
     /// Answers requests with that, and tells their paths and tokens.
     pub(crate) fn serve(listener: &TcpListener, answers: &[(u16, &str)]) -> Vec<(String, Option<String>)> {
         let one = |(status, text): &(u16, &str)| {
@@ -334,8 +345,7 @@ pub(crate) mod tests {
     fn whoever_watches_logs_in_first() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let access = access(&listener);
-        let serving =
-            std::thread::spawn(move || serve(&listener, &[(200, "{\"token\":\"t1\"}"), (200, "{}")]));
+        let serving = std::thread::spawn(move || serve(&listener, &[(200, TOKENS[0]), (200, "{}")]));
         assert!(Gateway::new(access).unwrap().stream("/v3/watch", &json!({})).is_some());
         let seen = serving.join().unwrap();
         let login = ("/v3/auth/authenticate".to_owned(), None);
@@ -348,14 +358,35 @@ pub(crate) mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let access = access(&listener);
         let old = r#"{"code":3,"message":"etcdserver: revision of auth store is old","details":[]}"#;
-        let answers =
-            [(200, "{\"token\":\"t1\"}"), (400, old), (200, "{\"token\":\"t2\"}"), (200, "{\"kvs\":[]}")];
+        let listed = r#"{"header":{},"kvs":[]}"#;
+        let answers = [(200, TOKENS[0]), (400, old), (200, TOKENS[1]), (200, listed)];
         let serving = std::thread::spawn(move || serve(&listener, &answers));
         let answer = Gateway::new(access).unwrap().post("/v3/kv/range", &json!({}));
-        assert_eq!(answer, Ok(json!({"kvs": []})));
+        assert_eq!(answer, Ok(json!({"header": {}, "kvs": []})));
         let login = ("/v3/auth/authenticate".to_owned(), None);
         let asked = |token: &str| ("/v3/kv/range".to_owned(), Some(token.to_owned()));
         assert_eq!(serving.join().unwrap(), [login.clone(), asked("t1"), login, asked("t2")]);
+    }
+
+    /// Another program has the port of a member, or a load balancer has no member behind it.
+    #[test]
+    fn where_an_answer_is_not_etcds_the_next_endpoint_is_asked() {
+        let [other, etcd] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let endpoints = [&other, &etcd].map(|one| access(one).endpoints).concat();
+        let access = Access { endpoints, user: None, ..access(&other) };
+        let empty = r#"{"header":{}}"#;
+        let serving = std::thread::spawn(move || {
+            serve(&other, &[(200, "{}")]);
+            serve(&etcd, &[(200, empty), (200, empty)]);
+        });
+        let mut gateway = Gateway::new(access).unwrap();
+        for path in ["/v3/kv/put", "/v3/kv/range"] {
+            assert_eq!(gateway.post(path, &json!({})), Ok(json!({"header": {}})), "{path}");
+        }
+        serving.join().unwrap();
+        let is_etcds = |text| has_header(&serde_json::from_str(text).unwrap());
+        assert!(is_etcds(r#"{"result":{"header":{},"ID":"7"}}"#), "of a stream");
+        assert!(!is_etcds(r#"{"result":{}}"#) && !is_etcds("[1]") && !is_etcds("\"ok\""));
     }
 
     /// etcd asks for a certificate and for a user, and the certificate has a name.

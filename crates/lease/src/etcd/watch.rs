@@ -117,7 +117,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::gateway::tests::{access, serve};
+    use crate::gateway::tests::{TOKENS, access, serve};
 
     const BEGUN: &str = r#"{"result":{"header":{"revision":"4"},"created":true}}"#;
     const EVENT: &str = r#"{"result":{"header":{"revision":"5"},"events":[{"kv":{"key":"YQ=="}}]}}"#;
@@ -159,7 +159,7 @@ mod tests {
         let is_over = Arc::new(AtomicBool::new(false));
         let asked = is_over.clone();
         start(gateway, "/d/", Box::new(move || !asked.load(Ordering::SeqCst)));
-        let answers = [(200, "{\"token\":\"t1\"}"), (200, OLD), (200, "{\"token\":\"t2\"}"), (200, BEGUN)];
+        let answers = [(200, TOKENS[0]), (200, OLD), (200, TOKENS[1]), (200, BEGUN)];
         let seen = serve(&listener, &answers);
         is_over.store(true, Ordering::SeqCst);
         let login = ("/v3/auth/authenticate".to_owned(), None);
