@@ -341,7 +341,9 @@ impl Place {
                 }
             }
         }
-        let gone = addresses::interfaces().and_then(|all| {
+        let all = addresses::interfaces();
+        let anew = all.as_ref().map(|all| come_anew(all, &self.spec.addresses)).unwrap_or_default();
+        let gone = all.and_then(|all| {
             for_each(&self.spec.addresses, |address| addresses::remove_everywhere(&all, address, None))
         });
         let is_gone = gone.is_ok();
@@ -358,8 +360,11 @@ impl Place {
                     tracing::error!(vip = &**self.name(), %error, "cannot remove a virtual IP");
                 }
                 self.error = Some(error);
-                // If it stays after all, it comes anew: another host may have had it in between, and neighbours send to that one.
-                self.joins.clone_from(&self.spec.addresses);
+                // If it stays after all, another host may have had it in between, and neighbours send to that one.
+                (self.came, self.announced) = (Instant::now(), 0);
+                self.joins.extend(anew);
+                self.joins.sort_unstable();
+                self.joins.dedup();
             }
         }
         if let Some(mut parting) = self.parting.take() {
@@ -420,6 +425,12 @@ fn pass_on(spec: &Spec, onward: &mut Vec<Onward>) {
             }
         }
     }
+}
+
+/// Those that come anew if they stay after they could not be removed. One of the host itself does not: it could only fail to come, and its key
+/// would go to a second host.
+fn come_anew(all: &[Interface], addresses: &[IpAddr]) -> Vec<IpAddr> {
+    addresses.iter().copied().filter(|one| addresses::own_of_host(all, *one).is_none()).collect()
 }
 
 /// Does it to all of them, whatever becomes of the others; the first error.
@@ -488,12 +499,24 @@ mod tests {
         let mut place = Place::new(spec(&["127.0.0.1"]), &[lo("127.0.0.1")], TTL);
         place.joins.clear();
         assert!(!place.drop_at_once(&Nobody) && place.is_here(), "it was found at the start");
-        assert_eq!(
-            place.joins, place.spec.addresses,
-            "another host may have had it before it is kept here again"
-        );
         place.ends = Some(BootTime::default());
         assert!(!place.drop_at_once(&Nobody) && !place.is_here());
+    }
+
+    /// An operator has added it by hand, with the prefix of the network, while it was here; then the tenure was lost for a moment.
+    #[test]
+    fn an_address_of_the_host_that_could_not_leave_stays_with_a_warning() {
+        let mut place = Place::new(spec(&["127.0.0.1"]), &[lo("127.0.0.1")], TTL);
+        (place.joins, place.announced) = (Vec::new(), AT_MS.len());
+        assert!(!place.drop_at_once(&Nobody) && place.is_here());
+        assert_eq!(place.announced, 0, "another host may have had it");
+        // The lease is back. It has no time left here, so that the test changes nothing in the kernel.
+        place.keep(boot_now(), &Nobody);
+        let error = place.error().unwrap();
+        assert!(error.contains("the lease ends before the address could be added"), "{error}");
+        let addresses = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse::<IpAddr>().unwrap());
+        let own = Interface { addresses: vec![(addresses[0], 24), (addresses[1], 32)], ..lo("10.0.0.3") };
+        assert_eq!(come_anew(&[own], &addresses), addresses[1..], "others come anew");
     }
 
     /// It hangs (SIGSTOP) between its look at the clock and its word to the kernel.
