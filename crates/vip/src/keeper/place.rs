@@ -43,12 +43,14 @@ pub(super) struct Place {
     fails: Option<(Instant, Instant)>,
     /// When the kernel removes it by itself.
     ends: Option<BootTime>,
+    /// It was found in the kernel, and nothing is known of its end: so long it is tried to remove it.
+    tries: Option<Duration>,
 }
 
 impl Place {
     /// An address that is in the kernel already was added by a process before this one, or by hand: perhaps without a lifetime, and on
     /// another interface, where it would stay when the lease is lost. Where it cannot be removed that is tried again for one `ttl`, as the
-    /// end of its lifetime is not known.
+    /// end of its lifetime is not known: the store may be heard of much later than this process began.
     pub(super) fn new(spec: Spec, interfaces: &[Interface], ttl: Duration) -> Self {
         let is_there = |address: &IpAddr| {
             interfaces.iter().any(|one| one.addresses.contains(&(*address, full(*address))))
@@ -68,7 +70,8 @@ impl Place {
             error: None,
             not_cut: None,
             fails: None,
-            ends: is_here.then(|| boot_now() + ttl),
+            ends: None,
+            tries: is_here.then_some(ttl),
         }
     }
 
@@ -82,6 +85,7 @@ impl Place {
         let leaving = (!leaves.addresses.is_empty() && self.is_here()).then(|| Self {
             condition: Condition::Here,
             ends: self.ends,
+            tries: self.tries,
             ..Self::new(leaves, &[], Duration::ZERO)
         });
         (self, leaving)
@@ -205,7 +209,7 @@ impl Place {
         added: &mut Vec<IpAddr>,
     ) -> Result<Option<String>, String> {
         let mut warning = None;
-        self.ends = Some(until);
+        (self.ends, self.tries) = (Some(until), None);
         let all = addresses::interfaces().map_err(|error| error.to_string())?;
         for address in &self.spec.addresses {
             let interface = choose(&all, *address, self.spec.interface.as_deref())?;
@@ -365,6 +369,7 @@ impl Place {
                 self.joins.extend(anew);
                 self.joins.sort_unstable();
                 self.joins.dedup();
+                self.ends = self.tries.take().map(|tries| boot_now() + tries).or(self.ends);
             }
         }
         if let Some(mut parting) = self.parting.take() {
@@ -498,7 +503,11 @@ mod tests {
         // An address of the host itself is not removed.
         let mut place = Place::new(spec(&["127.0.0.1"]), &[lo("127.0.0.1")], TTL);
         place.joins.clear();
+        assert_eq!(place.ends, None, "the store may be heard of late");
         assert!(!place.drop_at_once(&Nobody) && place.is_here(), "it was found at the start");
+        let ends = place.ends;
+        assert!(ends.is_some_and(|ends| ends > boot_now()) && !place.drop_at_once(&Nobody));
+        assert_eq!(place.ends, ends, "it counts from the first try");
         place.ends = Some(BootTime::default());
         assert!(!place.drop_at_once(&Nobody) && !place.is_here());
     }
