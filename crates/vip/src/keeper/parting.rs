@@ -42,8 +42,10 @@ pub(super) struct Parting {
     in_vain: u32,
     /// The addresses that no new client is let in by: settings may change meanwhile.
     shut: Vec<IpAddr>,
-    /// The kernel does not say which sessions there are.
+    /// The kernel has not said which sessions there are, when it was asked last.
     is_blind: bool,
+    /// That was said: it is asked up to a hundred times a second.
+    has_warned: bool,
     /// Asks the kernel.
     on: On,
 }
@@ -71,6 +73,7 @@ impl Parting {
             in_vain: 0,
             shut: Vec::new(),
             is_blind: false,
+            has_warned: false,
             on: sessions::on,
         }
     }
@@ -96,6 +99,12 @@ impl Parting {
         self.last_call.is_some()
     }
 
+    /// How often it was in vain to ask all. While the kernel does not show sessions those that come are asked at the end: nobody sees when the
+    /// others are gone.
+    fn in_vain(&self) -> u32 {
+        if self.is_blind { CALLS } else { self.in_vain }
+    }
+
     /// True if sessions are waited for.
     /// `before_last` is called before clients may be kept out.
     pub(super) fn has_sessions(
@@ -111,7 +120,7 @@ impl Parting {
             let left = self.ask_to_end(spec, of, begins);
             let rest = self.time.saturating_sub(self.begun.elapsed());
             let moment = if spec.vip.role == VipRole::Proxy { SHUT } else { OPEN };
-            if !calls_all(left, (self.in_vain, moment), rest, || peers(spec, on).is_empty()) {
+            if !calls_all(left, (self.in_vain(), moment), rest, || peers(spec, on).is_empty()) {
                 return true;
             }
             before_last();
@@ -128,7 +137,7 @@ impl Parting {
             self.waits_for = Some(peers(spec, self.on));
         }
         let left = self.ask_to_end(spec, of, is_shut);
-        if called.elapsed() < lasts(if is_shut { SHUT } else { OPEN }, self.in_vain) {
+        if called.elapsed() < lasts(if is_shut { SHUT } else { OPEN }, self.in_vain()) {
             return left != Left::Nothing;
         }
         if left != Left::Sessions {
@@ -143,23 +152,22 @@ impl Parting {
 
     /// What is left of those that are waited for. Where the kernel does not say, there may be sessions as long as their time lasts.
     fn ask_to_end(&mut self, spec: &Spec, of: &dyn Sessions, begins: bool) -> Left {
-        let mut left = Left::Nothing;
+        let (mut left, mut is_blind) = (Left::Nothing, false);
         for address in &spec.addresses {
             match self.ask_on(*address, of, begins) {
                 Ok(what) => left = left.max(what),
                 Err(error) => {
-                    left = Left::Sessions;
-                    // Those that come meanwhile are asked at the end: nobody sees when the others are gone.
-                    self.in_vain = CALLS;
-                    if !std::mem::replace(&mut self.is_blind, true) {
+                    (left, is_blind) = (Left::Sessions, true);
+                    if !std::mem::replace(&mut self.has_warned, true) {
                         tracing::warn!(
                             vip = &*spec.vip.name, %error,
-                            "cannot see the sessions on a virtual IP: it leaves when their time is over"
+                            "cannot see the sessions on a virtual IP: unless that changes, it leaves when their time is over"
                         );
                     }
                 }
             }
         }
+        self.is_blind = is_blind;
         left
     }
 
@@ -280,6 +288,18 @@ mod tests {
             parting.has_sessions(&spec, &door, || {}) && parting.is_last_call(),
             "all are asked at the end"
         );
+    }
+
+    /// One error of the kernel's, as for want of memory.
+    #[test]
+    fn what_the_kernel_does_not_show_once_costs_no_call() {
+        let (spec, door) = (spec(&["192.0.2.1".parse().unwrap()]), Door::default());
+        let mut parting = Parting::begin(spec.drain);
+        parting.on = |_| Err(io::ErrorKind::OutOfMemory.into());
+        assert!(parting.has_sessions(&spec, &door, || {}) && parting.in_vain() == CALLS);
+        parting.on = |_| Ok(Vec::new());
+        assert!(!parting.has_sessions(&spec, &door, || {}) && parting.is_last_call());
+        assert_eq!(parting.in_vain(), 0, "the first call is as short as ever");
     }
 
     /// A reload takes an address out of the settings at that moment.
