@@ -201,7 +201,14 @@ impl Around<'_> {
         }
     }
 
+    /// True for the move of a name that its backend has no more: what is known is about another one.
+    fn is_outdated(&self, observation: &Observation) -> bool {
+        let Observation::Moved { backend, name, .. } = observation else { return false };
+        self.settings.spec(*backend).place.spot().host_name() != Some(&**name)
+    }
+
     fn act(&mut self, actor: &mut Actor, seen: &mut Vec<Observation>, now: Instant) {
+        seen.retain(|observation| !self.is_outdated(observation));
         for observation in seen.iter_mut() {
             if let Observation::Moved { at, .. } = observation {
                 // From now on nothing counts that was heard there so far.
@@ -324,6 +331,32 @@ mod tests {
         assert_eq!(place.spot().ip, None, "it is another name");
         around.follow_name(BackendId(0), "db-new", to);
         assert_eq!(place.spot().ip, Some(to));
+    }
+
+    #[test]
+    fn the_move_of_a_former_name_makes_nothing_unknown() {
+        let (mut monitor, reader) = Monitor::new(sample(Kind::Static, 1));
+        let (settings, id) = (monitor.settings.clone(), BackendId(0));
+        let place = &settings.spec(id).place;
+        let address = Some(Address::Tcp("db-new".to_owned(), 3306));
+        place.move_to(Spot { address, ..Spot::clone(&place.spot()) });
+        let alarm = Alarm::new(&settings);
+        let mut around = Around { watched: &[], kind: Kind::Static, heart: None, alarm, settings: &settings };
+        let mut is_known_after = |observation| {
+            around.act(&mut monitor.actor, &mut vec![observation], rt::now());
+            reader.load().backends[0].facts.is_some()
+        };
+        let answer = Answer::bare(ServerFacts::bare("10.11.6-MariaDB").into(), false);
+        let outcome = ProbeOutcome::Answered(answer);
+        let moved = |name: &str| Observation::Moved {
+            backend: id,
+            at: rt::now(),
+            name: name.into(),
+            to: IpAddr::from([10, 0, 0, 9]),
+        };
+        assert!(is_known_after(Observation::Probe { backend: id, at: rt::now(), outcome }));
+        assert!(is_known_after(moved("db-old")));
+        assert!(!is_known_after(moved("db-new")));
     }
 
     #[test]
