@@ -346,8 +346,8 @@ impl Prober {
         let pace = self.settings.tuning().discovery_interval;
         if self.followers.as_ref().is_none_or(|(at, _)| at.elapsed() >= pace) {
             // Before it is asked: the caller's limit may end the probe here. The next one must not wait for the same list again.
-            let (unseen, _) = followers::judged(None)?;
-            let before = self.followers.replace((rt::now(), unseen));
+            let meanwhile = followers::meanwhile(self.followers.as_ref().map(|(_, known)| known));
+            let before = self.followers.replace((rt::now(), meanwhile));
             let reading = followers::read(&mut kept.connection, facts);
             let reading = rt::timeout(self.settings.timeout() / 2, reading).await;
             let judged = followers::judged(reading);

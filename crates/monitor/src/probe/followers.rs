@@ -15,6 +15,9 @@ use super::query::{NamedRow, Row, query, receive_named, send};
 /// More replicas than any server has.
 const MOST: usize = 1024;
 
+/// Why there is no list, where it does not come.
+const LATE: &str = "no answer in time";
+
 /// Threads that send the log. `information_schema` has the list on every server so far; on MySQL it is to go one day.
 const READERS: [&str; 2] = [
     "SELECT HOST FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'",
@@ -55,9 +58,18 @@ pub(super) fn judged(
         Some(Ok(followers)) => return Ok((followers, true)),
         Some(Err(ProbeError::Nonsense(why))) => why,
         Some(Err(error)) => return Err(error),
-        None => "no answer in time",
+        None => LATE,
     };
-    Ok((Followers::Unseen(format!("the replicas cannot be seen: {why}").into()), false))
+    Ok((unseen(why), false))
+}
+
+/// What counts if the probe ends while the list is read, as where the server hangs: what was known before, or that it has not come.
+pub(super) fn meanwhile(before: Option<&Followers>) -> Followers {
+    before.cloned().unwrap_or_else(|| unseen(LATE))
+}
+
+fn unseen(why: &str) -> Followers {
+    Followers::Unseen(format!("the replicas cannot be seen: {why}").into())
 }
 
 fn statement(facts: &ServerFacts) -> &'static str {
@@ -150,6 +162,14 @@ mod tests {
         assert!(matches!(judged(Some(Ok(Followers::NotAsked))), Ok((Followers::NotAsked, true))));
         let lost = ProbeError::Net(delphinus_net::NetError::TimedOut(1));
         assert!(judged(Some(Err(lost))).is_err());
+    }
+
+    /// The server hangs, is back, and its list is not due again for a while.
+    #[test]
+    fn a_probe_that_ends_while_the_list_is_read_keeps_what_was_known() {
+        let known = Followers::Known(followers(&[], &BTreeSet::new()));
+        assert_eq!(meanwhile(Some(&known)), known);
+        assert!(matches!(meanwhile(None), Followers::Unseen(_)));
     }
 
     #[test]
