@@ -36,11 +36,20 @@ pub(crate) fn of_mariadb<F>(
     past: impl Fn(&F) -> GtidPosition,
 ) -> Result<usize, Fatal> {
     let has_all = |file: &F| has_all_before(position, before(file));
-    let has_past = |file: &F| past(file).iter().all(|last| has_past(position, before(file), last));
-    let found = files.iter().rposition(|file| has_all(file) && has_past(file));
+    let newest = |counts: &dyn Fn(u32) -> bool| {
+        files.iter().rposition(|file| {
+            let past = past(file);
+            let mut counted = past.iter().filter(|last| counts(last.domain));
+            has_all(file) && counted.all(|last| has_past(position, before(file), last))
+        })
+    };
+    let found = newest(&|_| true);
     // No older file is there any more. A replica that has nothing of a domain misses what the files do not name, as with a server, which
-    // does not tell it either. One that stopped before that is refused as soon as something of the domain comes (`Filter`).
-    let found = found.or_else(|| files.iter().rposition(has_all));
+    // does not tell it either. Its places in other domains are looked for all the same.
+    let found = found.or_else(|| newest(&|domain| position.last_of(domain).is_some()));
+    // One that stopped before the files is refused as soon as something of the domain comes that it cannot take (`Filter`). The oldest file
+    // is the likeliest to have what it can take.
+    let found = found.or_else(|| files.iter().position(has_all));
     found.ok_or_else(|| {
         let oldest = files.first().map(before).unwrap_or_default();
         let missing: Vec<_> = oldest.iter().map(ToString::to_string).collect();

@@ -188,6 +188,10 @@ fn a_copy_that_has_logged_nothing_follows_the_folder_before() {
     assert_eq!(log.purge(1, false).0.len(), 1);
     assert_eq!(look(&log, "0-1-15,7-7-1,9-9-1").1, [lacks(), lacks()]);
     assert_eq!(look(&log, "0-1-20,7-7-1,9-9-1"), ((2, "m.000001".to_owned()), all()));
+    // It has nothing of domain 9: it is sent all of domain 0 that it lacks, and no file that it does not need is read for it.
+    assert_eq!(look(&log, "0-1-20,7-7-1"), ((2, "m.000001".to_owned()), all()));
+    assert_eq!(look(&log, "0-2-25,7-7-1"), ((2, "m.000002".to_owned()), all()));
+    assert_eq!(look(&log, "0-1-15,7-7-1").1, [lacks(), lacks()]);
     // A process that starts anew has not forgotten it.
     let (executed, state) = (log.executed(), log.state());
     assert_eq!(executed.to_string(), "0-2-27,7-7-1,9-9-1");
