@@ -77,7 +77,12 @@ impl Reached {
         if gtid.sequence > last.sequence
             && let Some(lacks) = self.unnamed.get(&gtid.domain)
         {
-            if let Some(end) = lacks {
+            // Numbers of a domain have no holes: the server was made from a backup of just this place, and logs all that comes behind it.
+            let is_next =
+                gtid.server_id == last.server_id && gtid.sequence == last.sequence.saturating_add(1);
+            if let Some(end) = lacks
+                && !is_next
+            {
                 return Err(Fatal::Purged(format!("all up to {end}")));
             }
             self.before.remove(&gtid.domain);
@@ -234,6 +239,21 @@ mod tests {
         let mut filter =
             Filter::mariadb(position, (&[gtid(0, 1, 9), gtid(0, 2, 6), gtid(5, 1, 1)], &none()), true);
         assert_eq!(passing(&mut filter, &[gtid(0, 2, 7), gtid(5, 1, 2)]).unwrap(), ["0-2-7", "5-1-2"]);
+    }
+
+    /// The server was made from a backup of transaction 60, when the log had 100, and logs what it has replicated since.
+    #[test]
+    fn a_replica_at_the_place_of_the_backup_lacks_nothing() {
+        let past = GtidPosition::parse("0-1-100").unwrap();
+        let at = |place: &str, is_strict| {
+            let filter = Filter::mariadb(GtidPosition::parse(place).unwrap(), (&[], &past), is_strict);
+            passing(&mut { filter }, &[gtid(0, 1, 61), gtid(0, 1, 62), gtid(0, 1, 100), gtid(0, 2, 101)])
+        };
+        for is_strict in [false, true] {
+            assert_eq!(at("0-1-60", is_strict).unwrap(), ["0-1-61", "0-1-62", "0-1-100", "0-2-101"]);
+            assert_eq!(at("0-1-62", is_strict).unwrap(), ["0-1-100", "0-2-101"]);
+            assert_eq!(at("0-1-59", is_strict), Err(Fatal::Purged("all up to 0-1-100".to_owned())));
+        }
     }
 
     #[test]
