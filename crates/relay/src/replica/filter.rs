@@ -26,7 +26,7 @@ pub(crate) struct Reached {
     /// Of each domain that is still before its place: the last transaction that the replica has.
     before: BTreeMap<u32, MariaDbGtid>,
     /// Those domains of them whose place may be in older folders alone: the server of this one may have been made from a backup. Where the
-    /// older ones end with the place, what comes behind it is sent. Else they have more, up to this.
+    /// older ones end with the place, what comes behind it is sent. Else the replica lacks something, up to this.
     unnamed: BTreeMap<u32, Option<MariaDbGtid>>,
     /// What it has by now.
     position: GtidPosition,
@@ -53,7 +53,10 @@ impl Reached {
             let named = || before_file.iter().filter(|known| known.domain == own.domain);
             let is_end = end == *own && named().all(|known| known.sequence <= end.sequence);
             let is_named = named().any(|known| known.server_id == own.server_id);
-            (!is_named).then_some((own.domain, (!is_end).then_some(end)))
+            // One that has the end lacks what the folder had behind it.
+            let behind = || named().next_back().copied().unwrap_or(end);
+            let lacks = if end == *own { behind() } else { end };
+            (!is_named).then_some((own.domain, (!is_end).then_some(lacks)))
         });
         Self { unnamed: unnamed.collect(), before, position, is_strict }
     }
@@ -80,10 +83,10 @@ impl Reached {
             // Numbers of a domain have no holes: the server was made from a backup of just this place, and logs all that comes behind it.
             let is_next =
                 gtid.server_id == last.server_id && gtid.sequence == last.sequence.saturating_add(1);
-            if let Some(end) = lacks
+            if let Some(lacks) = lacks
                 && !is_next
             {
-                return Err(Fatal::Purged(format!("all up to {end}")));
+                return Err(Fatal::Purged(format!("all up to {lacks}")));
             }
             self.before.remove(&gtid.domain);
             self.position.insert(gtid);
