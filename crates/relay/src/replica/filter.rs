@@ -249,8 +249,9 @@ mod tests {
     fn a_replica_at_the_place_of_the_backup_lacks_nothing() {
         let past = GtidPosition::parse("0-1-100").unwrap();
         let at = |place: &str, is_strict| {
-            let filter = Filter::mariadb(GtidPosition::parse(place).unwrap(), (&[], &past), is_strict);
-            passing(&mut { filter }, &[gtid(0, 1, 61), gtid(0, 1, 62), gtid(0, 1, 100), gtid(0, 2, 101)])
+            let place = GtidPosition::parse(place).unwrap();
+            let mut filter = Filter::mariadb(place, (&[], &past), is_strict);
+            passing(&mut filter, &[gtid(0, 1, 61), gtid(0, 1, 62), gtid(0, 1, 100), gtid(0, 2, 101)])
         };
         for is_strict in [false, true] {
             assert_eq!(at("0-1-60", is_strict).unwrap(), ["0-1-61", "0-1-62", "0-1-100", "0-2-101"]);
