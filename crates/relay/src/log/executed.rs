@@ -96,6 +96,14 @@ impl Past {
             None => self.position.iter().collect(),
         }
     }
+
+    /// True if it has this one. Where servers are not known, numbers alone tell: right for domains whose numbers never go back.
+    pub(crate) fn has(&self, gtid: MariaDbGtid) -> bool {
+        match &self.state {
+            Some(state) => state.has(gtid),
+            None => self.position.has(gtid),
+        }
+    }
 }
 
 /// True if a log that has `gtid` has come by `known`, too. Numbers of one server grow; a larger one of another server comes later

@@ -298,7 +298,7 @@ impl Dump<'_> {
         let reader = next.open().map_err(|error| unreadable(&next, &error))?;
         let is_of_another = next.folder.number != file.folder.number;
         if is_of_another {
-            self.course.goes_on((&next.list, &next.folder.past().position))?;
+            self.course.goes_on((&next.list, &next.folder.past()))?;
         }
         self.reader = Arc::new(reader);
         self.begin_file(next.head_len, is_of_another).await

@@ -85,13 +85,10 @@ pub(super) fn find_place(log: &Log, asked: &Asked) -> Result<Place, Fatal> {
         }
         From::Position(position) => {
             let seen: Vec<_> = files.iter().filter(|file| log.limit(file).offset() > 0).cloned().collect();
-            let past = |file: &Arc<LogFile>| file.folder.past().position;
+            let past = |file: &Arc<LogFile>| file.folder.past();
             let file = seen[start::of_mariadb(position, &seen, |file| &file.list, past)?].clone();
-            let filter = Filter::mariadb(
-                position.clone(),
-                (&file.list, &file.folder.past().position),
-                asked.is_strict,
-            );
+            let filter =
+                Filter::mariadb(position.clone(), (&file.list, &file.folder.past()), asked.is_strict);
             let doubt = Doubt::Position(position.clone(), asked.ignores_duplicates);
             Ok(Place { from: file.head_len, file, filter, doubt })
         }

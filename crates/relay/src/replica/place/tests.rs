@@ -168,7 +168,7 @@ fn a_copy_that_has_logged_nothing_follows_the_folder_before() {
         let behind = files.iter().find(|file| file.folder.number > place.file.folder.number);
         if let Some(next) = behind {
             (15..=20).for_each(|sequence| drop(place.filter.passes(&AnyGtid::MariaDb(gtid(1, sequence)))));
-            place.filter.goes_on((&next.list, &next.folder.past().position)).unwrap();
+            place.filter.goes_on((&next.list, &next.folder.past())).unwrap();
         }
         let name = (place.file.folder.number, place.file.name.to_string());
         (name, [21, 26].map(|sequence| place.filter.passes(&AnyGtid::MariaDb(gtid(2, sequence)))))
