@@ -47,7 +47,7 @@ use delphinus_wire::gtid::{GtidSet, GtidState};
 pub(crate) use anchor::Anchor;
 use end::EndCell;
 pub use end::Position;
-pub(crate) use executed::Executed;
+pub(crate) use executed::{Executed, Past};
 pub use file::{Limit, LogFile, Reader};
 pub use folder::{Flavor, Folder, SourceId};
 pub(crate) use folder::{Origin, sync_folder};

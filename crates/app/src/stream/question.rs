@@ -136,17 +136,17 @@ impl Shown {
     }
 
     /// The same place in the relay's log. When MariaDB has gone on with a new file because the old one was full, it may name the new file and
-    /// the old one's end until the next commit. Where the relay has the old file, it knows that place. Else it takes a place that is beyond
-    /// all that the server had for it. That is the begin of the new file.
+    /// the old one's end until the next commit. Where the relay has the old file, it knows that place. In any case it takes a place that is
+    /// beyond all that the server had for it. That is the begin of the new file.
     fn place_of(&self, spot: &Spot, (has, log): (&GtidSet, &Log)) -> Option<Position> {
         let place = spot.in_log(log)?;
-        let is_old_end = match log.file(place.ordinal) {
-            None => false,
-            Some(file) => match file_before(&file, log) {
-                Some(old) => spot.offset + rotate_len(&old, &file.name) == old.len(),
-                None => place.offset > log.limit(&file).offset() && self.is_part_of(has),
-            },
-        };
+        let is_old_end = log.file(place.ordinal).is_some_and(|file| {
+            let is_beyond = place.offset > log.limit(&file).offset() && self.is_part_of(has);
+            is_beyond
+                || file_before(&file, log).is_some_and(|old| {
+                    old.len().checked_sub(rotate_len(&old, &file.name)) == Some(spot.offset)
+                })
+        });
         let begin = Position { offset: MAGIC.len() as u64, ..place };
         Some(if is_old_end { begin } else { place })
     }

@@ -321,6 +321,10 @@ fn the_end_of_an_old_file_is_known_by_that_file() {
     let shows_all = |offset| sees(offset).shows_all(end, (has, log));
     assert!(!shows_all(old.len() as u64), "no group of the new file is seen");
     assert!(shows_all(old.len() as u64 + 1) && shows_all(end.offset));
+    assert!(shows_all(u64::MAX), "no place that a server names stops the relay");
+    // Where the relay has all of it, a place beyond the new file is no place in it, whatever the old file's length is.
+    let beyond = shown("1-4").seen_up_to((UUID, "binlog.000002"), end.offset + 1_000_000);
+    assert!(!beyond.shows_all(end, (has, log)));
 }
 
 /// The primary has gone on with a new file, and names the place in it where the old one had ended.

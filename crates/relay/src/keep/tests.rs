@@ -27,6 +27,7 @@ fn log(root: &Path, folders: &[u32]) -> Arc<Log> {
             previous: String::new(),
             purged: String::new(),
             had: String::new(),
+            had_state: String::new(),
         };
         let folder = Arc::new(Folder::create(root, number, source).unwrap());
         for file in 1..=*files {

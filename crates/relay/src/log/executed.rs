@@ -79,6 +79,33 @@ impl Executed {
     }
 }
 
+/// MariaDB: what a log had before a folder.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Past {
+    /// The last one of each domain, in the order of the log.
+    pub(crate) position: GtidPosition,
+    /// The last one of each server in each domain. `None`: a version of the relay that did not note it has made the folder.
+    pub(crate) state: Option<GtidState>,
+}
+
+impl Past {
+    /// All that is known to be the last one of its server.
+    pub(crate) fn list(&self) -> Vec<MariaDbGtid> {
+        match &self.state {
+            Some(state) => state.iter().collect(),
+            None => self.position.iter().collect(),
+        }
+    }
+
+    /// True if it has this one. Where servers are not known, numbers alone tell: right for domains whose numbers never go back.
+    pub(crate) fn has(&self, gtid: MariaDbGtid) -> bool {
+        match &self.state {
+            Some(state) => state.has(gtid),
+            None => self.position.has(gtid),
+        }
+    }
+}
+
 /// True if a log that has `gtid` has come by `known`, too. Numbers of one server grow; a larger one of another server comes later
 /// wherever the domain was used as it has to be.
 fn is_at_or_after(gtid: &MariaDbGtid, known: &MariaDbGtid) -> bool {

@@ -9,8 +9,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use delphinus_wire::gtid::{GtidPosition, GtidSet};
+use delphinus_wire::gtid::{GtidPosition, GtidSet, GtidState};
 use serde::{Deserialize, Serialize};
+
+use super::Past;
 
 /// The file beside the logs.
 const SOURCE_FILE: &str = "source.toml";
@@ -46,6 +48,9 @@ pub struct SourceId {
     /// not name it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub had: String,
+    /// MariaDB: the same by domain and server. GTID_LISTs of servers that have the past name it so.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub had_state: String,
 }
 
 /// A server of which no folder is there yet.
@@ -106,9 +111,11 @@ impl Folder {
         previous
     }
 
-    /// MariaDB: what the log had before it, in each domain the last one.
-    pub(crate) fn past(&self) -> GtidPosition {
-        GtidPosition::parse(&self.source.had).unwrap_or_default()
+    /// MariaDB: what the log had before it.
+    pub(crate) fn past(&self) -> Past {
+        let SourceId { had, had_state, .. } = &self.source;
+        let state = if had_state.is_empty() { None } else { GtidState::parse(had_state).ok() };
+        Past { position: GtidPosition::parse(had).unwrap_or_default(), state }
     }
 
     /// What it is called: `000001-327eb417-e7d4-11f1-aece-02fc00000001`.

@@ -117,7 +117,8 @@ impl Course {
         if self.end.is_none() {
             // Older folders were purged: what they had is written down in this one. A source may name it that has it by them alone.
             let past = folder.past();
-            self.executed.merge(&GtidSet::MariaDb(past.clone()), &past.iter().collect::<Vec<_>>());
+            let list = past.list();
+            self.executed.merge(&GtidSet::MariaDb(past.position), &list);
         }
         let files = files(log, folder, is_last, &|head| self.lost_before(log, head))?;
         let Some(last) = files.last() else { return Ok(()) };

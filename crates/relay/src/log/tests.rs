@@ -32,6 +32,7 @@ fn folder(root: &Path, number: u32) -> Arc<Folder> {
         previous: String::new(),
         purged: String::new(),
         had: String::new(),
+        had_state: String::new(),
     };
     Arc::new(Folder::create(root, number, source).unwrap())
 }

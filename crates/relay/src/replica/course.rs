@@ -7,13 +7,14 @@ use delphinus_wire::binlog::{
     AnyGtid, Checksum, Event, FLAG_SKIP_REPLICATION, HEADER_LEN, Header, Kind, MariaDbGtid, Rotate,
 };
 
-use delphinus_wire::gtid::{GtidPosition, GtidSet};
+use delphinus_wire::gtid::GtidSet;
 
 use super::asked::{Asked, HeartbeatForm};
 use super::fatal::Fatal;
 use super::filter::Filter;
 use super::frame::Framer;
 use super::made::{self, Spot};
+use crate::log::Past;
 
 /// So much is made of a piece of a file at a time: a replica that is told again and again what it has by now, of very many domains, is told
 /// more than there is in the file.
@@ -132,7 +133,7 @@ impl Course {
     }
 
     /// The files of another source follow.
-    pub(crate) fn goes_on(&mut self, before: (&[MariaDbGtid], &GtidPosition)) -> Result<(), Fatal> {
+    pub(crate) fn goes_on(&mut self, before: (&[MariaDbGtid], &Past)) -> Result<(), Fatal> {
         self.filter.goes_on(before)
     }
 

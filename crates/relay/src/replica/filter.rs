@@ -8,6 +8,7 @@ use delphinus_wire::binlog::{AnyGtid, MariaDbGtid};
 use delphinus_wire::gtid::{GtidIntervals, GtidPosition, GtidSet};
 
 use super::fatal::Fatal;
+use crate::log::Past;
 
 /// What one replica leaves out.
 #[derive(Debug, Clone)]
@@ -26,8 +27,10 @@ pub(crate) struct Reached {
     /// Of each domain that is still before its place: the last transaction that the replica has.
     before: BTreeMap<u32, MariaDbGtid>,
     /// Those domains of them whose place may be in older folders alone: the server of this one may have been made from a backup. Where the
-    /// older ones end with the place, what comes behind it is sent. Else they have more, up to this.
+    /// older ones end with the place, what comes behind it is sent. Else the replica lacks something, up to this.
     unnamed: BTreeMap<u32, Option<MariaDbGtid>>,
+    /// What the log had before the folder.
+    past: Past,
     /// What it has by now.
     position: GtidPosition,
     /// `gtid_strict_mode` of the replica.
@@ -39,7 +42,7 @@ impl Reached {
     /// out: those are not in `before`. `past`: what the log had before that file's folder.
     pub(crate) fn new(
         position: GtidPosition,
-        (before_file, past): (&[MariaDbGtid], &GtidPosition),
+        (before_file, past): (&[MariaDbGtid], &Past),
         is_strict: bool,
     ) -> Self {
         let is_at_start = |gtid: &MariaDbGtid| {
@@ -49,17 +52,20 @@ impl Reached {
         let before = position.iter().filter(|gtid| !is_at_start(gtid)).map(|gtid| (gtid.domain, gtid));
         let before: BTreeMap<_, _> = before.collect();
         let unnamed = before.values().filter_map(|own| {
-            let end = past.last_of(own.domain).filter(|end| own.sequence <= end.sequence)?;
+            let end = past.position.last_of(own.domain).filter(|_| past.has(*own))?;
             let named = || before_file.iter().filter(|known| known.domain == own.domain);
-            let is_end = end == *own && named().all(|known| known.sequence <= end.sequence);
+            let is_end = end == *own && named().all(|known| past.has(*known));
             let is_named = named().any(|known| known.server_id == own.server_id);
-            (!is_named).then_some((own.domain, (!is_end).then_some(end)))
+            // One that has the end lacks what the folder had behind it.
+            let behind = || named().next_back().copied().unwrap_or(end);
+            let lacks = if end == *own { behind() } else { end };
+            (!is_named).then_some((own.domain, (!is_end).then_some(lacks)))
         });
-        Self { unnamed: unnamed.collect(), before, position, is_strict }
+        Self { unnamed: unnamed.collect(), past: past.clone(), before, position, is_strict }
     }
 
     /// The same replica, when it goes on in the files of another source.
-    fn goes_on(&mut self, before: (&[MariaDbGtid], &GtidPosition)) {
+    fn goes_on(&mut self, before: (&[MariaDbGtid], &Past)) {
         *self = Self::new(self.position.clone(), before, self.is_strict);
     }
 
@@ -73,41 +79,37 @@ impl Reached {
             self.position.insert(gtid);
             return Ok(true);
         };
-        // A larger number comes later, whichever server has written it, where the domain is used as it has to be.
-        if gtid.sequence > last.sequence
-            && let Some(lacks) = self.unnamed.get(&gtid.domain)
-        {
-            if let Some(end) = lacks {
-                return Err(Fatal::Purged(format!("all up to {end}")));
+        if gtid == *last {
+            self.before.remove(&gtid.domain);
+            return Ok(false);
+        }
+        let is_behind = match self.unnamed.get(&gtid.domain) {
+            // It has the past. This server may have logged some of that, too.
+            Some(None) => !self.past.has(gtid),
+            // A larger number comes later, whichever server has written it, where the domain is used as it has to be.
+            Some(Some(lacks)) if gtid.sequence > last.sequence => {
+                // Numbers have no holes then: the server was made from a backup of just this place, and logs all that comes behind it.
+                if gtid.server_id != last.server_id || gtid.sequence != last.sequence.saturating_add(1) {
+                    return Err(Fatal::Purged(format!("all up to {lacks}")));
+                }
+                true
             }
+            _ if gtid.server_id != last.server_id || gtid.sequence < last.sequence => false,
+            // A hole in the log: the replica's place would never come.
+            _ if self.is_strict => return Err(Fatal::Missing(*last)),
+            _ => true,
+        };
+        if is_behind {
             self.before.remove(&gtid.domain);
             self.position.insert(gtid);
-            return Ok(true);
         }
-        if gtid.server_id != last.server_id || gtid.sequence < last.sequence {
-            return Ok(false);
-        }
-        if gtid.sequence == last.sequence {
-            self.before.remove(&gtid.domain);
-            return Ok(false);
-        }
-        // A hole in the log: the replica's place would never come.
-        if self.is_strict {
-            return Err(Fatal::Missing(*last));
-        }
-        self.before.remove(&gtid.domain);
-        self.position.insert(gtid);
-        Ok(true)
+        Ok(is_behind)
     }
 }
 
 impl Filter {
     /// A MariaDB replica at this position, where the first file says that this is before it, and the log had that before its folder.
-    pub(crate) fn mariadb(
-        position: GtidPosition,
-        before: (&[MariaDbGtid], &GtidPosition),
-        is_strict: bool,
-    ) -> Self {
+    pub(crate) fn mariadb(position: GtidPosition, before: (&[MariaDbGtid], &Past), is_strict: bool) -> Self {
         Self::MariaDb(Reached::new(position, before, is_strict))
     }
 
@@ -160,7 +162,7 @@ impl Filter {
 
     /// The files of another source follow: groups in them that the replica has are left out from now on, also where it goes by file
     /// and position. That cannot be told if it began inside of the last file of the source before.
-    pub(crate) fn goes_on(&mut self, before: (&[MariaDbGtid], &GtidPosition)) -> Result<(), Fatal> {
+    pub(crate) fn goes_on(&mut self, before: (&[MariaDbGtid], &Past)) -> Result<(), Fatal> {
         match self {
             Self::MySql(_) => {}
             Self::MariaDb(reached) => reached.goes_on(before),
@@ -175,118 +177,4 @@ impl Filter {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-    use delphinus_wire::binlog::{MySqlGtid, Tag};
-
-    use super::*;
-
-    const UUID: &str = "327eb417-e7d4-11f1-aece-02fc00000001";
-
-    fn gtid(domain: u32, server_id: u32, sequence: u64) -> MariaDbGtid {
-        MariaDbGtid { domain, server_id, sequence }
-    }
-
-    fn none() -> GtidPosition {
-        GtidPosition::default()
-    }
-
-    fn mysql(text: &str) -> GtidIntervals {
-        GtidIntervals::parse(text).unwrap()
-    }
-
-    /// The numbers of these that pass.
-    fn passing(filter: &mut Filter, list: &[MariaDbGtid]) -> Result<Vec<String>, Fatal> {
-        let mut passed = Vec::new();
-        for gtid in list {
-            if filter.passes(&AnyGtid::MariaDb(*gtid))? {
-                passed.push(gtid.to_string());
-            }
-        }
-        Ok(passed)
-    }
-
-    #[test]
-    fn mysql_replicas_get_what_is_not_in_their_set() {
-        let mut filter = Filter::MySql(mysql(&format!("{UUID}:1-3:5")));
-        let uuid = u128::from_str_radix(&UUID.replace('-', ""), 16).unwrap();
-        let mut passes = |number| {
-            let gtid = MySqlGtid { uuid, tag: Tag::default(), number };
-            filter.passes(&AnyGtid::MySql(gtid)).unwrap()
-        };
-        // The last one: what was sent is not sent again in the files of another source.
-        assert_eq!([1, 3, 4, 5, 6, 4].map(&mut passes), [false, false, true, false, true, false]);
-        assert_eq!(filter.passes(&AnyGtid::Anonymous), Err(Fatal::Anonymous));
-        assert_eq!(filter.goes_on((&[], &none())), Ok(()));
-        assert!(matches!(filter, Filter::MySql(set) if set == mysql(&format!("{UUID}:1-6"))));
-    }
-
-    #[test]
-    fn mariadb_replicas_get_each_domain_from_their_place_on() {
-        let log = [gtid(0, 1, 5), gtid(5, 1, 1), gtid(0, 2, 6), gtid(5, 1, 2), gtid(0, 2, 7), gtid(9, 1, 1)];
-        let position = GtidPosition::parse("0-2-6,5-1-1").unwrap();
-        let mut filter = Filter::mariadb(position.clone(), (&[gtid(0, 1, 4)], &none()), true);
-        assert_eq!(passing(&mut filter, &log).unwrap(), ["5-1-2", "0-2-7", "9-1-1"]);
-        let reached: Vec<_> = filter.reached().unwrap().iter().map(ToString::to_string).collect();
-        assert_eq!(reached, ["0-2-7", "5-1-2", "9-1-1"]);
-        // At the beginning of the file: nothing is left out in that domain.
-        let mut filter =
-            Filter::mariadb(position, (&[gtid(0, 1, 9), gtid(0, 2, 6), gtid(5, 1, 1)], &none()), true);
-        assert_eq!(passing(&mut filter, &[gtid(0, 2, 7), gtid(5, 1, 2)]).unwrap(), ["0-2-7", "5-1-2"]);
-    }
-
-    #[test]
-    fn who_is_at_the_begin_of_a_file_passes_nothing_over() {
-        let previous = GtidSet::MySql(mysql(&format!("{UUID}:1-5")));
-        let may = |has: &str| Filter::MySql(mysql(has)).may_pass_over(&previous);
-        assert!(!may("") && !may(&format!("{UUID}:1-5")));
-        assert!(may(&format!("{UUID}:1-6")));
-        let may = |position: &str| {
-            let position = GtidPosition::parse(position).unwrap();
-            Filter::mariadb(position, (&[gtid(0, 1, 4), gtid(0, 2, 5)], &none()), true)
-                .may_pass_over(&GtidSet::default())
-        };
-        assert!(!may("") && !may("0-2-5"));
-        assert!(may("0-2-6") && may("0-2-5,7-1-1"));
-        assert!(!Filter::Nothing(None).may_pass_over(&previous));
-    }
-
-    #[test]
-    fn a_strict_replica_is_told_that_its_place_is_not_in_the_log() {
-        let position = GtidPosition::parse("0-2-6").unwrap();
-        let log = [gtid(0, 1, 4), gtid(0, 2, 5), gtid(0, 2, 7), gtid(0, 2, 8)];
-        let mut strict = Filter::mariadb(position.clone(), (&[], &none()), true);
-        assert_eq!(passing(&mut strict, &log), Err(Fatal::Missing(gtid(0, 2, 6))));
-        // Another one goes on behind the hole, as with a server.
-        let mut lax = Filter::mariadb(position, (&[], &none()), false);
-        assert_eq!(passing(&mut lax, &log).unwrap(), ["0-2-7", "0-2-8"]);
-    }
-
-    #[test]
-    fn nothing_is_sent_twice_in_the_files_of_another_source() {
-        let mut filter =
-            Filter::mariadb(GtidPosition::parse("0-1-5").unwrap(), (&[gtid(0, 1, 5)], &none()), true);
-        assert_eq!(passing(&mut filter, &[gtid(0, 1, 6), gtid(0, 1, 7)]).unwrap().len(), 2);
-        assert_eq!(filter.goes_on((&[gtid(0, 1, 4)], &none())), Ok(()));
-        let log = [gtid(0, 1, 5), gtid(0, 1, 6), gtid(0, 1, 7), gtid(0, 2, 8)];
-        assert_eq!(passing(&mut filter, &log).unwrap(), ["0-2-8"]);
-    }
-
-    #[test]
-    fn a_replica_by_position_goes_on_with_another_source_if_it_is_known_what_it_has() {
-        let one = |number| {
-            let uuid = u128::from_str_radix(&UUID.replace('-', ""), 16).unwrap();
-            AnyGtid::MySql(MySqlGtid { uuid, tag: Tag::default(), number })
-        };
-        let mut unknown = Filter::Nothing(None);
-        assert_eq!(unknown.passes(&one(3)), Ok(true));
-        assert_eq!(unknown.goes_on((&[], &none())), Err(Fatal::OtherSource));
-        let mut filter = Filter::Nothing(None);
-        filter.begins_file(&GtidSet::MySql(mysql(&format!("{UUID}:1-3"))));
-        assert_eq!(filter.passes(&one(4)), Ok(true));
-        filter.begins_file(&GtidSet::MySql(mysql(&format!("{UUID}:1"))));
-        assert_eq!(filter.goes_on((&[], &none())), Ok(()));
-        assert_eq!([2, 4, 5].map(|number| filter.passes(&one(number)).unwrap()), [false, false, true]);
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@ use delphinus_wire::binlog::MariaDbGtid;
 use delphinus_wire::gtid::{GtidIntervals, GtidPosition, GtidSet, GtidState};
 
 use super::fatal::Fatal;
+use crate::log::Past;
 
 /// What a MySQL replica that has `has` lacks, if it lacks any of `purged`.
 pub(crate) fn lacks(has: &GtidIntervals, purged: &GtidSet) -> String {
@@ -33,14 +34,27 @@ pub(crate) fn of_mariadb<F>(
     position: &GtidPosition,
     files: &[F],
     before: impl Fn(&F) -> &[MariaDbGtid],
-    past: impl Fn(&F) -> GtidPosition,
+    past: impl Fn(&F) -> Past,
 ) -> Result<usize, Fatal> {
     let has_all = |file: &F| has_all_before(position, before(file));
-    let has_past = |file: &F| past(file).iter().all(|last| has_past(position, before(file), last));
-    let found = files.iter().rposition(|file| has_all(file) && has_past(file));
+    let newest = |counts: &dyn Fn(u32) -> bool| {
+        files.iter().rposition(|file| {
+            // Only then: each folder's past is a text that has to be read.
+            if !has_all(file) {
+                return false;
+            }
+            let past = past(file);
+            let mut counted = past.position.iter().filter(|last| counts(last.domain));
+            counted.all(|last| has_past(position, before(file), (last, &past)))
+        })
+    };
+    let found = newest(&|_| true);
     // No older file is there any more. A replica that has nothing of a domain misses what the files do not name, as with a server, which
-    // does not tell it either. One that stopped before that is refused as soon as something of the domain comes (`Filter`).
-    let found = found.or_else(|| files.iter().rposition(has_all));
+    // does not tell it either. Its places in other domains are looked for all the same.
+    let found = found.or_else(|| newest(&|domain| position.last_of(domain).is_some()));
+    // One that stopped before the files is refused as soon as something of the domain comes that it cannot take (`Filter`). The oldest file
+    // is the likeliest to have what it can take.
+    let found = found.or_else(|| files.iter().position(has_all));
     found.ok_or_else(|| {
         let oldest = files.first().map(before).unwrap_or_default();
         let missing: Vec<_> = oldest.iter().map(ToString::to_string).collect();
@@ -62,23 +76,23 @@ fn has_all_before(position: &GtidPosition, known: &[MariaDbGtid]) -> bool {
     })
 }
 
-/// True if a replica at this position has all up to `last`, which the log had last in a domain before the folder of a file; as far as
+/// True if a replica at this position has all up to `last`, which the `past` of a file's folder has last in a domain; as far as
 /// `known`, the file's own word, does not tell. A server that was made from a backup names there what it has logged itself, and not what it
 /// was made with.
-fn has_past(position: &GtidPosition, known: &[MariaDbGtid], last: MariaDbGtid) -> bool {
+fn has_past(position: &GtidPosition, known: &[MariaDbGtid], (last, past): (MariaDbGtid, &Past)) -> bool {
     let Some(own) = position.last_of(last.domain) else { return false };
     let named = || known.iter().filter(|one| one.domain == last.domain);
     let of_server = |server_id| named().find(|one| one.server_id == server_id).map(|one| one.sequence);
     if of_server(last.server_id).is_some_and(|sequence| sequence >= last.sequence) {
         // The past is in what the file names. So is the replica's place, unless it is of a server that the file's own never logged.
-        return own.sequence >= last.sequence || of_server(own.server_id).is_some();
+        return own == last || !past.has(own) || of_server(own.server_id).is_some();
     }
     if own == last {
-        return named().all(|one| one.sequence <= last.sequence);
+        return named().all(|one| past.has(*one));
     }
     // Numbers of one server only grow, also where those of the domain go back.
     let is_behind_named = || of_server(own.server_id).is_some_and(|sequence| sequence < own.sequence);
-    own.sequence > last.sequence || (own.server_id != last.server_id && is_behind_named())
+    !past.has(own) || (own.server_id != last.server_id && is_behind_named())
 }
 
 /// The first of a MariaDB replica's places that is not in the log: what follows it could never be told. In domains that the log does not
@@ -138,7 +152,7 @@ mod tests {
         let files = ["", "0-1-10", "0-1-20,0-2-25", "0-1-20,0-2-30,7-1-3"].map(list);
         let of = |position: &str, files: &[Vec<MariaDbGtid>]| {
             let position = GtidPosition::parse(position).unwrap();
-            of_mariadb(&position, files, |file: &Vec<MariaDbGtid>| file, |_| GtidPosition::default())
+            of_mariadb(&position, files, |file: &Vec<MariaDbGtid>| file, |_| Past::default())
         };
         let start = |position: &str| of(position, &files);
         assert_eq!(start(""), Ok(0));
@@ -154,6 +168,24 @@ mod tests {
         assert_eq!(start("0-2-31,7-1-2"), Ok(2));
         let purged = of("0-1-10", &files[2..]);
         assert_eq!(purged, Err(Fatal::Purged("all up to 0-1-20,0-2-25".to_owned())));
+    }
+
+    /// Server 1 has written 101, and server 2 has written 50 behind it.
+    #[test]
+    fn a_past_whose_numbers_go_back_is_compared_by_server() {
+        let past = |_: &Vec<MariaDbGtid>| Past {
+            position: GtidPosition::parse("0-2-50").unwrap(),
+            state: Some(GtidState::parse("0-1-101,0-2-50").unwrap()),
+        };
+        let start = |position: &str, files: [&str; 2]| {
+            let position = GtidPosition::parse(position).unwrap();
+            of_mariadb(&position, &files.map(list), |file: &Vec<MariaDbGtid>| file, past)
+        };
+        // Server 3 has written 40 behind that: who is at the end of the past lacks it.
+        assert_eq!(start("0-2-50", ["0-1-100", "0-1-101,0-2-50,0-3-40"]), Ok(0));
+        assert_eq!(start("0-2-50", ["0-1-100", "0-3-40"]), Ok(0));
+        assert_eq!(start("0-2-50", ["", "0-1-100"]), Ok(1));
+        assert_eq!(start("0-3-40", ["0-1-100", "0-3-40"]), Ok(1));
     }
 
     #[test]

@@ -40,13 +40,18 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) fn new(name: &str, before: MariaDbGtid) -> Self {
+        Self::behind(name, &[before])
+    }
+
+    /// Behind the last ones of several servers.
+    pub(crate) fn behind(name: &str, before: &[MariaDbGtid]) -> Self {
         let mut stream = Self { at: MAGIC.len() as u32, sent: Vec::new() };
         let mut body = Vec::new();
         put_rotate(&mut body, Rotate { position: 4, name });
         stream.packet(Kind::ROTATE, (1, 0), FLAG_ARTIFICIAL, &body);
         stream.event(Kind::FORMAT_DESCRIPTION, 1, &format_body());
         let mut body = Vec::new();
-        put_gtid_list(&mut body, &[before]);
+        put_gtid_list(&mut body, before);
         stream.event(Kind::GTID_LIST, 1, &body);
         stream
     }

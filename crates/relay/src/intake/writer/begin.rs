@@ -145,6 +145,10 @@ impl<D: Disk> Writer<D> {
         previous: &str,
     ) -> Result<Arc<Folder>, IntakeError> {
         let number = self.log.files().last().map_or(0, |file| file.folder.number) + 1;
+        let (had, had_state) = match origin.flavor {
+            Flavor::MariaDb => (self.log.executed().to_string(), self.log.state().to_string()),
+            Flavor::MySql => (String::new(), String::new()),
+        };
         let source = SourceId {
             flavor: origin.flavor,
             identity: origin.identity,
@@ -152,10 +156,8 @@ impl<D: Disk> Writer<D> {
             created,
             previous: previous.to_owned(),
             purged: if origin.purged.is_empty() { String::new() } else { origin.purged.to_string() },
-            had: match origin.flavor {
-                Flavor::MariaDb => self.log.executed().to_string(),
-                Flavor::MySql => String::new(),
-            },
+            had,
+            had_state,
         };
         let root = self.log.root();
         Folder::create(root, number, source).map(Arc::new).map_err(IntakeError::disk(root))

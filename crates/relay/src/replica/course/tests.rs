@@ -190,7 +190,7 @@ fn mariadb_replicas_are_told_with_a_gtid_list_and_may_leave_more_out() {
     let filter = || {
         Filter::mariadb(
             position.clone(),
-            (&[MariaDbGtid { domain: 0, server_id: 1, sequence: 1 }], &GtidPosition::default()),
+            (&[MariaDbGtid { domain: 0, server_id: 1, sequence: 1 }], &Past::default()),
             true,
         )
     };
@@ -223,8 +223,7 @@ fn what_is_made_of_a_piece_has_an_end() {
     }
     let position = (2..20_000).map(|domain| format!("{domain}-1-1")).collect::<Vec<_>>().join(",");
     let position = GtidPosition::parse(&format!("{position},0-1-100")).unwrap();
-    let mut course =
-        Course::new(asked(true), Filter::mariadb(position, (&[], &GtidPosition::default()), false), 99);
+    let mut course = Course::new(asked(true), Filter::mariadb(position, (&[], &Past::default()), false), 99);
     let (mut out, mut at, mut pieces) = (Vec::new(), file.head_len, 0);
     let (mut groups, mut longest) = (0, 0);
     while at < file.bytes.len() {

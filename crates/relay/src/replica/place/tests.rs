@@ -188,6 +188,10 @@ fn a_copy_that_has_logged_nothing_follows_the_folder_before() {
     assert_eq!(log.purge(1, false).0.len(), 1);
     assert_eq!(look(&log, "0-1-15,7-7-1,9-9-1").1, [lacks(), lacks()]);
     assert_eq!(look(&log, "0-1-20,7-7-1,9-9-1"), ((2, "m.000001".to_owned()), all()));
+    // It has nothing of domain 9: it is sent all of domain 0 that it lacks, and no file that it does not need is read for it.
+    assert_eq!(look(&log, "0-1-20,7-7-1"), ((2, "m.000001".to_owned()), all()));
+    assert_eq!(look(&log, "0-2-25,7-7-1"), ((2, "m.000002".to_owned()), all()));
+    assert_eq!(look(&log, "0-1-15,7-7-1").1, [lacks(), lacks()]);
     // A process that starts anew has not forgotten it.
     let (executed, state) = (log.executed(), log.state());
     assert_eq!(executed.to_string(), "0-2-27,7-7-1,9-9-1");
@@ -196,7 +200,41 @@ fn a_copy_that_has_logged_nothing_follows_the_folder_before() {
     assert_eq!((log.executed(), log.state()), (executed, state));
     assert_eq!(look(&log, "0-1-15,7-7-1,9-9-1").1, [lacks(), lacks()]);
     assert_eq!(log.purge(1, false).0.len(), 1);
+    // It has the end of the old folder: it lacks what the first file had, and is told that.
+    let lacks = || Err(Fatal::Purged("all up to 0-2-25".to_owned()));
     assert_eq!(look(&log, "0-1-20,7-7-1,9-9-1").1, [lacks(), lacks()]);
+}
+
+/// Two servers had written before the copy was made, and its files name neither. A later source that has the past names both.
+#[test]
+fn who_wrote_what_is_purged_is_remembered_after_a_restart() {
+    let root = Root::new();
+    let log = Arc::new(Log::new(&root.0));
+    let mut writer = Writer::new(log.clone(), Files);
+    let none = MariaDbGtid { domain: 7, server_id: 7, sequence: 1 };
+    let mut old = Stream::new("m.000001", none);
+    (1..=10).for_each(|sequence| old.group(gtid(1, sequence)));
+    (11..=20).for_each(|sequence| old.group(gtid(3, sequence)));
+    let mut copy = Stream::new("m.000001", none);
+    (21..=25).for_each(|sequence| copy.group(gtid(2, sequence)));
+    for (identity, stream) in [("server-1", old), ("server-2", copy)] {
+        writer.stop().unwrap();
+        writer.start(Start::New(Origin::new(Flavor::MariaDb, identity)), Checksum::Off).unwrap();
+        run(&mut writer, &stream.sent).unwrap();
+    }
+    drop(writer);
+    assert_eq!(log.purge(1, false).0.len(), 1);
+    let state = log.state();
+    assert_eq!(state.to_string(), "0-1-10,0-2-25,0-3-20,7-7-1");
+    drop(log);
+    let log = crate::log::recover(&root.0).unwrap().log;
+    assert_eq!(log.state(), state);
+    let mut writer = Writer::new(log.clone(), Files);
+    writer.start(Start::New(Origin::new(Flavor::MariaDb, "server-3")), Checksum::Off).unwrap();
+    let mut next = Stream::behind("m.000001", &[none, gtid(1, 10), gtid(3, 20), gtid(2, 25)]);
+    next.group(gtid(3, 26));
+    run(&mut writer, &next.sent).unwrap();
+    assert_eq!(log.executed().to_string(), "0-3-26,7-7-1");
 }
 
 /// It would be sent events that it does not know, and stop at the first of them with an error that says nothing of the reason.
