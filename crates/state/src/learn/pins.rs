@@ -163,7 +163,10 @@ fn learn_handlers(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
 fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     let text = executed.text;
     let is_once = calls_locks_once(text.sql, text.lex);
-    let is_sure = is_once && done == Done::All && !has_no_row(executed);
+    let is_sure = is_once && done == Done::All;
+    if is_sure && has_no_row(executed) {
+        return;
+    }
     let held = &mut pins.advisory_locks;
     for call in &text.names().advisory_locks {
         match call {
@@ -182,7 +185,8 @@ fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
 }
 
-/// True for a query whose items were not asked for, as under `sql_select_limit = 0`.
+/// True for a query whose items were not asked for, as under `sql_select_limit = 0`: without rows to choose from, servers run no call then,
+/// neither one that takes a lock nor one that releases it.
 fn has_no_row(executed: &Executed<'_>) -> bool {
     let response = executed.response;
     executed.statement.class == Class::Select

@@ -225,6 +225,8 @@ fn a_lock_that_may_be_taken_more_than_once_is_released_with_all() {
     assert_eq!(session.pins(), ["get_lock"], "sql_select_limit = 0");
     session.run("SELECT RELEASE_LOCK('a')", &rows(1));
     assert_eq!(session.pins(), [""; 0]);
+    session.run(get, &rows(0));
+    assert_eq!(session.pins(), [""; 0], "it was not taken");
 }
 
 /// A server refuses each of these, and the text may have any number.
