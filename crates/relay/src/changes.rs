@@ -123,6 +123,19 @@ pub struct Changes {
     passed: Option<Executed>,
 }
 
+/// An event that was taken.
+#[derive(Debug)]
+struct Taken {
+    /// Where it begins in its file.
+    begin: u64,
+    timestamp: u32,
+    border: Border,
+    /// True if a group begins with it.
+    is_first: bool,
+    /// True if an earlier folder has its group.
+    came_before: bool,
+}
+
 impl Changes {
     /// From where the log ends now.
     pub fn from_end(log: &Arc<Log>) -> Result<Self, ChangesError> {
@@ -156,62 +169,34 @@ impl Changes {
 
     /// Shows the changes of the next group; `None`: there is none at the moment.
     pub fn next(&mut self, mut see: impl FnMut(Change<'_>)) -> Result<Option<Committed>, ChangesError> {
-        let mut is_known = false;
-        loop {
-            let limit = self.log.limit(&self.file);
-            if self.offset >= limit.offset() {
-                match limit {
-                    Limit::Open(_) => return Ok(None),
-                    Limit::Closed(_) => self.turn()?,
-                }
-                continue;
-            }
-            let (header, border) = self.take_event(
-                &mut |gtid| {
-                    is_known = gtid;
-                },
-                &mut see,
-            )?;
-            let at = self.offset + u64::from(header.size);
-            self.offset = at;
-            if let Border::Group(gtid) = border
-                && !std::mem::take(&mut is_known)
+        while let Some(taken) = self.take_event(&mut see)? {
+            if let Border::Group(gtid) = taken.border
+                && !taken.came_before
             {
-                let end = Position { ordinal: self.file.ordinal, offset: at };
-                return Ok(Some(Committed { gtid, end, timestamp: header.timestamp }));
+                let end = Position { ordinal: self.file.ordinal, offset: self.offset };
+                return Ok(Some(Committed { gtid, end, timestamp: taken.timestamp }));
             }
         }
+        Ok(None)
     }
 
     /// Where the next group begins that is not shown yet; `None`: there is none at the moment. It may be long, and is not read for that. After
     /// this the subscription is inside of it.
     pub fn next_begin(&mut self) -> Result<Option<Position>, ChangesError> {
-        loop {
-            let limit = self.log.limit(&self.file);
-            if self.offset >= limit.offset() {
-                match limit {
-                    Limit::Open(_) => return Ok(None),
-                    Limit::Closed(_) => self.turn()?,
-                }
-                continue;
-            }
-            let was_inside = self.groups.open().is_some();
-            let (begin, mut is_known) = (self.offset, false);
-            let (header, border) = self.take_event(&mut |known| is_known = known, &mut |_| {})?;
-            self.offset += u64::from(header.size);
-            let is_new = self.groups.open().is_some() || matches!(border, Border::Group(_));
-            if is_new && !was_inside && !is_known {
-                return Ok(Some(Position { ordinal: self.file.ordinal, offset: begin }));
+        while let Some(taken) = self.take_event(&mut |_| {})? {
+            if taken.is_first && !taken.came_before {
+                return Ok(Some(Position { ordinal: self.file.ordinal, offset: taken.begin }));
             }
         }
+        Ok(None)
     }
 
-    /// Reads the event at `offset`, and shows what it changes. `begins` is told when a group begins, and whether it came before.
-    fn take_event(
-        &mut self,
-        begins: &mut dyn FnMut(bool),
-        see: &mut dyn FnMut(Change<'_>),
-    ) -> Result<(Header, Border), ChangesError> {
+    /// Takes the next event, and shows what it changes; `None`: there is none at the moment.
+    fn take_event(&mut self, see: &mut dyn FnMut(Change<'_>)) -> Result<Option<Taken>, ChangesError> {
+        if !self.has_more()? {
+            return Ok(None);
+        }
+        let begin = self.offset;
         self.fill(HEADER_LEN)?;
         let header = Header::parse(self.window()).map_err(|bad| self.damaged(bad.0))?;
         let tail = if header.kind == Kind::FORMAT_DESCRIPTION { 4 } else { self.file.format.checksum.len() };
@@ -224,16 +209,28 @@ impl Changes {
         let event = Event { header, body: &bytes[HEADER_LEN..], bytes };
         let mut groups = self.groups;
         let border = groups.take(&event).map_err(|bad| self.damaged(bad.0))?;
-        let came_before = groups.open().or(if let Border::Group(gtid) = border { Some(gtid) } else { None });
-        let came_before = came_before
-            .is_some_and(|gtid| self.passed.as_ref().is_some_and(|passed| passed.set().has(&gtid)));
-        begins(came_before);
-        let is_inside = self.groups.open().is_some();
-        if is_inside && !came_before {
+        let group = groups.open().or(if let Border::Group(gtid) = border { Some(gtid) } else { None });
+        let came_before =
+            group.is_some_and(|gtid| self.passed.as_ref().is_some_and(|passed| passed.set().has(&gtid)));
+        let was_inside = self.groups.open().is_some();
+        if was_inside && !came_before {
             self.show(&event, (body, kept), see);
         }
+        let is_first = !was_inside && group.is_some();
         self.groups = groups;
-        Ok((header, border))
+        self.offset = begin + u64::from(header.size);
+        Ok(Some(Taken { begin, timestamp: header.timestamp, border, is_first, came_before }))
+    }
+
+    /// True if there is an event at `offset`: behind the last one of a closed file, the next file has it.
+    fn has_more(&mut self) -> Result<bool, ChangesError> {
+        loop {
+            match self.log.limit(&self.file) {
+                limit if self.offset < limit.offset() => return Ok(true),
+                Limit::Open(_) => return Ok(false),
+                Limit::Closed(_) => self.turn()?,
+            }
+        }
     }
 
     fn show(&self, event: &Event<'_>, (len, kept): (usize, usize), see: &mut dyn FnMut(Change<'_>)) {
