@@ -75,7 +75,10 @@ fn killed(flavor: Flavor, keys: &Keys, moments: &[Moment]) {
             let asked = thread::spawn(move || operator.rows("SWITCHOVER").map(drop));
             until(LIMIT, "an answer", || Ok(moves() > before || asked.is_finished())).unwrap();
             if moves() > before {
-                wait_for(moment, || acting.log().split_off(mark));
+                let said = || acting.log().split_off(mark);
+                wait_for(moment, said);
+                // By the move before, which it took over, it holds no server back that gets the role now.
+                assert!(!said().contains("there is no primary"), "{moment:?}: {}", said());
                 break (is_first, load, begun, asked);
             }
             // It has lost that right just now.

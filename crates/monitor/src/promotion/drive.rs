@@ -296,8 +296,7 @@ impl Driver {
         let number = self.story.borrow_mut().begin(plan.kind.as_str(), from.clone(), by.clone());
         warn!(number, kind = plan.kind.as_str(), from, by, "a move begins");
         self.learn_manner().await;
-        // What it went along with is its own now.
-        self.along = None;
+        self.go_along_no_more(plan.from).await;
         self.others = others::Others::default();
         // What an earlier actor has begun is not refused: a server may be closed, and nobody would open one again.
         let may_begin =

@@ -67,9 +67,29 @@ impl Driver {
     /// This proxy has lost the right to act in the middle of a move: its sessions wait until another one has brought it to its end.
     pub(super) fn leave_to_another(&mut self, plan: &Plan) {
         self.kept = Kept::default();
-        if plan.held.is_some() && !plan.is_released {
-            let (from, kind) = (plan.from, plan.kind);
-            self.along = Some(Along { from, kind, since: rt::now(), is_over: false });
+        if plan.held.is_some() {
+            let (from, kind, since) = (plan.from, plan.kind, rt::now());
+            self.along = (!plan.is_released).then_some(Along { from, kind, since, is_over: false });
+        }
+    }
+
+    /// A move from this backend begins here. What this proxy went along with before is its own now, if it is about that backend: its sessions
+    /// wait on.
+    pub(super) async fn go_along_no_more(&mut self, from: BackendId) {
+        if let Some(other) = self.along.take_if(|along| along.from != from)
+            && !other.is_over
+        {
+            self.release(other).await;
+        }
+    }
+
+    /// The move has ended. One that was taken over may have had nothing to hold any more, as the new primary was open: what waits since
+    /// this proxy went along goes on then. Else the move has seen to it.
+    pub(super) async fn let_go_unless_held(&mut self, plan: &Plan) {
+        if plan.held.is_some() {
+            self.along = None;
+        } else {
+            self.let_go().await;
         }
     }
 
@@ -80,10 +100,8 @@ impl Driver {
             self.learn_what_is_agreed().await;
             self.wait_for_role(along).await;
             self.release(along).await;
-            info!(
-                took_ms = along.since.elapsed().as_millis() as u64,
-                "another proxy's move has ended: transactions go on"
-            );
+            let took_ms = along.since.elapsed().as_millis() as u64;
+            info!(took_ms, "another proxy's move has ended: transactions go on");
         }
         self.along = None;
     }

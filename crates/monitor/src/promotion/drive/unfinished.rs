@@ -73,6 +73,8 @@ impl Driver {
                 self.keep(None).await;
             }
         }
+        // After the journal: other proxies' sessions wait until that is gone.
+        self.let_go_unless_held(plan).await;
     }
 
     /// True if a move that has come to no end goes on now: it is read anew.
