@@ -100,8 +100,11 @@ impl Leave for OfCluster {
             Err(why) => return Box::pin(std::future::ready(Err(why))),
         };
         // All keys are listed after the actor's was taken, so that what an earlier one has written is among them.
-        let found = lease.view().entries.get(&self.key(key)).map(|entry| entry.value.clone());
-        Box::pin(std::future::ready(Ok(found)))
+        let view = lease.view();
+        let found = view.entries.get(&self.key(key)).map(|entry| entry.value.clone());
+        let is_known = view.listed.is_some();
+        let unknown = || "the lease store has not listed its keys yet".to_owned();
+        Box::pin(std::future::ready(is_known.then_some(found).ok_or_else(unknown)))
     }
 }
 

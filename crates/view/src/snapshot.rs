@@ -83,14 +83,15 @@ impl SnapshotReader {
         &self.reporter
     }
 
-    /// Tells the monitor what an operator, or a move, wants of a backend, and waits until everybody can see it. False if there is no
-    /// such backend, or the proxy stops.
+    /// Tells the monitor what an operator, or a move, wants of a backend, and waits until everybody can see it, or the backend is removed.
+    /// False if there is no such backend, or the proxy stops.
     pub async fn wish(&self, backend: BackendId, at: Instant, wish: Wish) -> bool {
         let obeys = |snapshot: &Snapshot| {
             let is_given_up = |wish: &Wish| matches!(wish, Wish::GivenUp { .. });
             snapshot.backend(backend).is_some_and(|backend| {
-                backend.is_offline() == wish.is_offline()
-                    && (!is_given_up(&wish) || is_given_up(&backend.wish))
+                let obeys = backend.is_offline() == wish.is_offline()
+                    && (!is_given_up(&wish) || is_given_up(&backend.wish));
+                obeys || !backend.origin.is_present()
             })
         };
         self.load().backend(backend).is_some()

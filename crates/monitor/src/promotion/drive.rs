@@ -296,7 +296,7 @@ impl Driver {
         let number = self.story.borrow_mut().begin(plan.kind.as_str(), from.clone(), by.clone());
         warn!(number, kind = plan.kind.as_str(), from, by, "a move begins");
         self.learn_manner().await;
-        self.go_along_no_more(plan.from).await;
+        self.take_what_is_held(&mut plan).await;
         self.others = others::Others::default();
         // What an earlier actor has begun is not refused: a server may be closed, and nobody would open one again.
         let may_begin =
@@ -306,7 +306,7 @@ impl Driver {
             Err(why) => Err(format!("nothing was changed: {why}")),
         };
         self.settle((&plan, before), servers, &mut ended).await;
-        if plan.undoing.is_none() {
+        if plan.undoing.is_none() && plan.is_opening && plan.kind != Move::Rejoin {
             // Another primary: what was seen of the old one says nothing of it.
             self.proof.forget();
             self.runs = Runs::default();

@@ -1,10 +1,11 @@
 //! What is learnt from backends that are well, and what they see of the monitor.
 
-use delphinus_topology::{BackendId, Fault, Flavor, Snapshot};
+use delphinus_net::rt;
+use delphinus_topology::{BackendId, Fault, Flavor, Snapshot, Wish};
 use delphinus_wire::Capabilities;
 
 use crate::peer::{Peer, mariadb, mysql};
-use crate::stage::{Stage, eventually, play};
+use crate::stage::{LIMIT, Stage, eventually, play};
 
 #[test]
 fn facts_and_capabilities_come_from_the_servers() {
@@ -27,6 +28,21 @@ fn facts_and_capabilities_come_from_the_servers() {
         );
         assert!(primary.counters.questions.borrow()[0].contains("APPLICABILITY"));
         assert!(!replica.counters.questions.borrow()[0].contains("APPLICABILITY"));
+        stage.stop().await;
+    });
+}
+
+/// A reload has taken it out while a move begins.
+#[test]
+fn what_a_move_wants_of_a_removed_backend_is_not_waited_for() {
+    play(|log| async move {
+        let (primary, replica) = (Peer::start(mysql()), Peer::start(mysql()));
+        let stage = Stage::with_peers(&[&primary, &replica], log).await;
+        assert!(stage.reader.list(vec![(BackendId(1), None)], rt::now()).await);
+        for wish in [Wish::Held { since: rt::now() }, Wish::GivenUp { since: rt::now() }] {
+            let seen = rt::timeout(LIMIT, stage.reader.wish(BackendId(1), rt::now(), wish)).await;
+            assert_eq!(seen, Some(true), "{wish:?}");
+        }
         stage.stop().await;
     });
 }

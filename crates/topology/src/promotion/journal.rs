@@ -29,6 +29,9 @@ impl Plan {
         if let Some(to) = self.to {
             line("to", name(to));
         }
+        if let Some(to) = self.wanted.to.filter(|_| self.kind == Move::Failover) {
+            line("wanted", name(to));
+        }
         if self.wanted.on_loss == OnLoss::Proceed {
             line("on_loss", "proceed");
         }
@@ -91,7 +94,8 @@ impl Plan {
         };
         let from = backend(value("from").ok_or_else(|| bad("it names no primary"))?)?;
         let on_loss = if value("on_loss") == Some("proceed") { OnLoss::Proceed } else { OnLoss::Refuse };
-        let mut plan = Self::new(kind, from, Wanted { on_loss, ..Wanted::default() }, limits);
+        let wanted = value("wanted").map(backend).transpose()?;
+        let mut plan = Self::new(kind, from, Wanted { on_loss, to: wanted, ..Wanted::default() }, limits);
         plan.to = value("to").map(backend).transpose()?;
         plan.undoing = value("undoing").map(Arc::from);
         plan.is_opening = value("opening").is_some();
@@ -177,6 +181,16 @@ mod tests {
         assert!(read.is_begun && !plan.is_begun, "what was begun is not asked for again");
     }
 
+    /// FAILOVER TO db2: the actor has died before it was known whether that one is fit.
+    #[test]
+    fn whom_an_operator_has_chosen_is_known_to_the_next_actor() {
+        let servers = [server(0), server(1), server(2)];
+        let wanted = Wanted { to: Some(BackendId(2)), on_loss: OnLoss::Proceed, ..Wanted::default() };
+        let plan = Plan::new(Move::Failover, BackendId(0), wanted, Limits::default());
+        let read = Plan::of_journal(&plan.journal(&servers), &servers, Limits::default()).unwrap();
+        assert_eq!((read.to, read.wanted.to), (None, Some(BackendId(2))));
+    }
+
     #[test]
     fn what_makes_no_sense_is_refused() {
         let servers = [server(0)];
@@ -185,6 +199,7 @@ mod tests {
             ("failover\n", "it names no primary"),
             ("failover\nfrom=db7\n", "there is no backend 'db7'"),
             ("failover\nfrom=db0\nto=db7\n", "there is no backend 'db7'"),
+            ("failover\nfrom=db0\nwanted=db7\n", "there is no backend 'db7'"),
             ("failover\nfrom=db0\nfrozen=x\n", "its GTIDs make no sense"),
             ("failover\nfrom=db0\nsemi_sync=1 2/1,/0\n", "its semi-sync makes no sense"),
         ] {

@@ -30,12 +30,16 @@ impl Driver {
     pub(super) async fn go_along(&mut self, limits: Limits) {
         if self.parts.leave.permit().is_ok() {
             // This one acts by now: a move that was left behind is its own, and holds what it needs.
-            if self.along.is_some() && !matches!(self.parts.leave.get(PLAN).await, Ok(Some(_))) {
+            if self.along.is_some() && matches!(self.parts.leave.get(PLAN).await, Ok(None)) {
                 self.let_go().await;
             }
             return;
         }
-        let text = self.parts.leave.get(PLAN).await.ok().flatten();
+        let Ok(text) = self.parts.leave.get(PLAN).await else {
+            // Nothing is known of the move: what it has wait does so, within the bound.
+            self.end_what_takes_too_long(limits).await;
+            return;
+        };
         let plan = text.and_then(|text| Plan::of_journal(&text, &named(&self.reader.load()), limits).ok());
         let step = plan.as_ref().and_then(own_part);
         let now = plan.as_ref().map(|plan| (plan.from, plan.kind));
@@ -55,36 +59,42 @@ impl Driver {
                 }
             }
             (Some(_), None) => self.let_go().await,
-            (Some(along), Some(_)) if !along.is_over && along.since.elapsed() > whole(limits) * 2 => {
-                warn!("another proxy's move takes too long: clients no longer wait");
-                self.release(along).await;
-                self.along = Some(Along { is_over: true, ..along });
-            }
-            _ => {}
+            (Some(_), Some(_)) => self.end_what_takes_too_long(limits).await,
+            (None, None) => {}
         }
     }
 
-    /// This proxy has lost the right to act in the middle of a move: its sessions wait until another one has brought it to its end.
+    async fn end_what_takes_too_long(&mut self, limits: Limits) {
+        let is_late = |along: &Along| !along.is_over && along.since.elapsed() > whole(limits) * 2;
+        if let Some(along) = self.along.filter(is_late) {
+            warn!("another proxy's move takes too long: clients no longer wait");
+            self.release(along).await;
+            self.along = Some(Along { is_over: true, ..along });
+        }
+    }
+
+    /// This proxy has lost the right to act in the middle of a move: its sessions wait until another one has brought it to its end, or
+    /// this one, if the same right comes back.
     pub(super) fn leave_to_another(&mut self, plan: &Plan) {
-        self.kept = Kept::default();
+        (self.kept, self.epoch) = (Kept::default(), None);
         if plan.held.is_some() {
             let (from, kind, since) = (plan.from, plan.kind, rt::now());
             self.along = (!plan.is_released).then_some(Along { from, kind, since, is_over: false });
         }
     }
 
-    /// A move from this backend begins here. What this proxy went along with before is its own now, if it is about that backend: its sessions
-    /// wait on.
-    pub(super) async fn go_along_no_more(&mut self, from: BackendId) {
-        if let Some(other) = self.along.take_if(|along| along.from != from)
-            && !other.is_over
-        {
-            self.release(other).await;
+    /// A move begins here. What waits since this proxy went along is that move's own now, if it is the same one.
+    pub(super) async fn take_what_is_held(&mut self, plan: &mut Plan) {
+        match self.along {
+            Some(along) if (along.from, along.kind, along.is_over) == (plan.from, plan.kind, false) => {
+                plan.held = Some(along.since);
+            }
+            Some(along) if along.from != plan.from => self.let_go().await,
+            _ => {}
         }
     }
 
-    /// The move has ended. One that was taken over may have had nothing to hold any more, as the new primary was open: what waits since
-    /// this proxy went along goes on then. Else the move has seen to it.
+    /// The move has ended, and has let go what it held. What it has not taken, of a move of another kind, goes on now.
     pub(super) async fn let_go_unless_held(&mut self, plan: &Plan) {
         if plan.held.is_some() {
             self.along = None;
@@ -93,8 +103,8 @@ impl Driver {
         }
     }
 
-    /// The move has come to its end.
-    async fn let_go(&mut self) {
+    /// The move has come to its end, or this proxy takes no part in moves any more.
+    pub(super) async fn let_go(&mut self) {
         let Some(along) = self.along else { return };
         if !along.is_over {
             self.learn_what_is_agreed().await;

@@ -132,6 +132,8 @@ impl Driver {
                 if let Some(due) = self.left_behind().await {
                     return due;
                 }
+            } else {
+                self.let_go().await;
             }
             let pause = match is_ready {
                 Ok(set) if self.settings.kind != delphinus_topology::Kind::GroupReplication => {
@@ -317,7 +319,8 @@ impl Driver {
             Due::GoOn(text) => {
                 let Some(mut plan) = self.left_plan(text, &servers, set.limits).await else { return };
                 plan.proof = self.proof.clone();
-                plan.wanted = Wanted { on_loss: plan.wanted.on_loss, ..wanted };
+                // What an operator has said goes on to hold.
+                plan.wanted = Wanted { on_loss: plan.wanted.on_loss, to: plan.wanted.to, ..wanted };
                 if plan.kind == Move::Failover && plan.events.is_none() {
                     plan.events = self.events_of_lost(plan.from, &servers).await;
                 }

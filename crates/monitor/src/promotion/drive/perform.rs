@@ -15,6 +15,10 @@ use super::super::settings::PromotionSettings;
 use super::super::story::Line;
 use super::Driver;
 
+/// So long the monitor may take to take in what a move wants of a backend: as a rule that is its next turn. An operator may have said
+/// otherwise at the same moment.
+const TAKEN_IN: Duration = Duration::from_secs(5);
+
 type Doing<'a> = Pin<Box<dyn Future<Output = (Step, Duration, Result<String, String>)> + 'a>>;
 
 /// A step that was carried out, or has failed.
@@ -179,7 +183,9 @@ impl Driver {
             Step::Hold(on) | Step::GiveUp(on) => {
                 let is_held = matches!(step, Step::Hold(_));
                 let wish = if is_held { Wish::Held { since: now } } else { Wish::GivenUp { since: now } };
-                let is_seen = self.reader.wish(*on, now, wish).await;
+                let is_seen = rt::timeout(TAKEN_IN, self.reader.wish(*on, now, wish)).await;
+                let is_seen =
+                    is_seen.ok_or("the monitor does not take it in: an operator may have said otherwise")?;
                 (*on, is_seen.then_some(true), "new transactions wait")
             }
             Step::Release(on) => {

@@ -29,7 +29,8 @@ impl Driver {
                     .to_owned(),
             );
         }
-        let permit = self.parts.leave.permit()?;
+        // What an earlier actor has left is looked for again.
+        let permit = self.parts.leave.permit().inspect_err(|_| self.epoch = None)?;
         if self.epoch != Some(permit.epoch) {
             return Err(
                 "nothing was changed: the lease store has not said yet whether there is an unfinished move; try \

@@ -85,6 +85,17 @@ mod tests {
         assert_eq!(first(&servers), (Next::Done, None));
     }
 
+    /// It has started again, perhaps without the end of its log, or an operator has closed it.
+    #[test]
+    fn a_server_that_takes_no_writes_any_more_is_not_opened_for_one_that_returns() {
+        let mut servers = servers();
+        let mut plan = Plan { cleared: vec![BackendId(0)], ..rejoin(&servers) };
+        servers[1].seen.as_mut().unwrap().guard = Guard::Closed;
+        let stuck = Next::Stuck("db1 takes no writes any more".to_owned());
+        assert_eq!(next(&mut plan, &servers, Instant::now()), stuck);
+        assert!(!plan.is_unfinished(), "another move may begin at once");
+    }
+
     #[test]
     fn events_of_a_lost_primary_end_when_it_is_back() {
         let (mut servers, now) = (servers(), Instant::now());

@@ -37,6 +37,10 @@ pub(super) fn promote(plan: &mut Plan, servers: &[Server], now: Instant) -> Next
     if standing.guard == Guard::Open {
         return finish(plan, servers, (aim, standing), now);
     }
+    if plan.kind == Move::Rejoin {
+        // It took writes when this began. Whether it may do so again is the question of another move, which looks at more.
+        return Next::Stuck(format!("{} takes no writes any more", aim.name));
+    }
     if let Some(why) = lacks_its_own(plan, servers, aim) {
         return Next::Stuck(why);
     }
