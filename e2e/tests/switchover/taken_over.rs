@@ -22,6 +22,7 @@ fn a_move_goes_on_where_it_was_broken_off() {
     let mut scene = Scene::with(Flavor::MariaDb, &["transaction_wait_ms = 20000"], lease);
     assert_eq!(actor(&etcd), "one");
     the_proxy_is_killed(&mut scene, &etcd);
+    the_right_comes_back(&scene, &etcd);
     the_next_actor_undoes_it(&mut scene, &etcd);
     a_failover_takes_its_place(&mut scene, &etcd);
     without_the_store_it_does_not_act(&mut scene, &etcd);
@@ -57,6 +58,30 @@ fn the_proxy_is_killed(scene: &mut Scene, etcd: &Etcd) {
     assert_eq!(scene.primary(), "replica1");
     scene.assert_primary("replica1");
     scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (2)").unwrap();
+}
+
+/// The store does not answer for so long that the proxy may not act any more, and knows its key still when it is back: no other proxy
+/// can go on with the move.
+fn the_right_comes_back(scene: &Scene, etcd: &Etcd) {
+    let mut holder: Client = scene.client_of("replica2");
+    holder.query("FLUSH TABLES WITH READ LOCK").unwrap();
+    scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (20)").unwrap();
+    let mut operator = scene.operator();
+    let asked = thread::spawn(move || operator.error("SWITCHOVER TO replica2"));
+    let is_closed = || Ok(scene.server("replica1").query("SELECT @@read_only")?.trim() == "1");
+    until(LIMIT, "the old primary to be closed", is_closed).unwrap();
+    etcd.signal(Signal::STOP).unwrap();
+    let told = asked.join().unwrap();
+    etcd.signal(Signal::CONT).unwrap();
+    let told = told.unwrap().message;
+    assert!(told.contains("may not act any more"), "{told}");
+    holder.query("UNLOCK TABLES").unwrap();
+    until_it_has_ended(etcd);
+    scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (21)").unwrap();
+    if scene.primary() != "replica1" {
+        scene.rows("SWITCHOVER TO replica1");
+    }
+    scene.assert_primary("replica1");
 }
 
 /// The candidate cannot catch up, and the old primary dies after it was closed: no server takes writes.
