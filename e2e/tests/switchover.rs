@@ -99,7 +99,7 @@ fn whole(flavor: Flavor) {
     relayed::a_relay_alone_acknowledges(&mut scene);
     failover::one_that_is_read_only_gives_its_role_up(&scene);
     failover::without_semi_sync_it_takes_a_word(&mut scene);
-    failover::with_semi_sync_nothing_is_lost(&mut scene);
+    failover::with_semi_sync_nothing_is_lost(&mut scene, &programs::folder(&flavor.to_string()));
     lost_tail::a_primary_without_the_end_of_its_log_is_not_opened(&mut scene);
 }
 

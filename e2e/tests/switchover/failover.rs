@@ -1,5 +1,7 @@
 //! The primary is killed: by an operator's word or the proxy's own, another takes its place, and what was acknowledged is there.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use delphinus_e2e::until;
@@ -40,7 +42,8 @@ pub(crate) fn without_semi_sync_it_takes_a_word(scene: &mut Scene) {
     scene.assert_primary("primary");
 }
 
-pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene) {
+/// `programs`: the operators'; one of them refuses the first failover.
+pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene, programs: &Path) {
     enable_semi_sync(scene);
     scene.rows("SWITCHOVER TO replica1");
     assert_semi_sync(scene, "replica1");
@@ -58,7 +61,16 @@ pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene) {
         let old = scene.primary();
         until_seen_to_wait(scene, &old);
         let begun = Instant::now();
+        if round == 0 {
+            fs::write(programs.join("no"), "").unwrap();
+        }
         scene.server_mut(&old).kill9();
+        if round == 0 {
+            // What is known of the lost primary is known at the next try.
+            let heard = || fs::read_to_string(programs.join("heard")).unwrap_or_default();
+            until(LIMIT, "a refusal", || Ok(heard().contains("before-move failover"))).unwrap();
+            fs::remove_file(programs.join("no")).unwrap();
+        }
         let mut next = String::new();
         until(LIMIT, "another primary", || {
             next = scene.primary_or(&old);
@@ -93,10 +105,12 @@ pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene) {
     }
     let (acknowledged, errors) = load.end_with();
     for error in &errors {
-        let is_expected = error.contains("9101") || error.contains("1213");
+        // 9102: no primary for so long, as it was refused.
+        let is_expected = ["9101", "9102", "1213"].iter().any(|code| error.contains(code));
         assert!(is_expected, "{error}");
     }
     scene.assert_has(&acknowledged, lost.as_deref());
+    fs::remove_dir_all(programs).unwrap();
 }
 
 /// The only one that would acknowledge to the candidate dies after it was closed: the move goes on, and the old one follows when it is back.
