@@ -105,6 +105,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
             "lowercase_table5",
             "subselect",
             "subselect_no_mat",
+            "subselect_no_opts",
             "subselect_no_semijoin",
         ],
     ),
