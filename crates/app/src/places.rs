@@ -182,7 +182,8 @@ impl Places {
         }
     }
 
-    /// What the monitor has to know of a configuration whose backends have their places: of each place that has, or had, one.
+    /// What the monitor has to know of a configuration whose backends have their places: of each place that has, or had, one. Those that are
+    /// removed come first: a server that comes back to its former place must not count as a second one beside the primary that it is.
     pub(crate) fn roster(&self, cluster: &Cluster) -> Vec<(BackendId, Option<Member>)> {
         let known = self.known.borrow();
         let found = self.at_start + self.spares;
@@ -198,7 +199,8 @@ impl Places {
             });
             (id(index), member)
         };
-        listed.map(member).collect()
+        let (removed, there): (Vec<_>, Vec<_>) = listed.map(member).partition(|(_, member)| member.is_none());
+        [removed, there].concat()
     }
 
     /// The places of those members of a group that the configuration has, and of all that may be found, which are like the first.

@@ -103,11 +103,14 @@ pub(super) fn move_away(next: &mut Snapshot, id: BackendId, kind: Kind, at: Inst
     let Some(backend) = next.backends.get_mut(id.index()) else { return };
     let (role, capabilities) = (backend.role, backend.capabilities);
     let (wish, offline_since) = (backend.wish, backend.offline_since);
+    // What the proxies have agreed on is about the name.
+    let replaced = backend.tally.replaced.take();
     if role == Role::Primary {
         next.succession.end();
     }
     backend.forget(at);
     (backend.wish, backend.offline_since) = (wish, offline_since);
+    backend.tally.replaced = replaced;
     // What clients are offered must not shrink to nothing until it is heard.
     backend.capabilities = capabilities;
     if kind == Kind::Static {

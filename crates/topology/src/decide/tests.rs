@@ -570,6 +570,23 @@ fn a_backend_that_has_moved_is_another_server() {
     }
 }
 
+/// It was started anew somewhere else, and its name leads there.
+#[test]
+fn one_that_was_replaced_is_fenced_at_its_next_address_too() {
+    let mut bench = Bench::new(1);
+    bench.settings = Settings { fall: 1, rise: 1, ..settings(Kind::ReadOnly) };
+    let backend = BackendId(0);
+    bench.snapshot.backends[0].role = Role::Replica;
+    bench.see(Observation::Replaced { backend, at: bench.now, by: Some("b1".into()) });
+    let (at, to) = (bench.now + Duration::from_secs(1), IpAddr::from([10, 0, 0, 2]));
+    bench.now = at;
+    bench.see(Observation::Moved { backend, at, name: "db".into(), to });
+    bench.probe(0, answered(false));
+    bench.probe(1, refused());
+    assert_eq!(bench.snapshot.primary().map(|primary| primary.id), None);
+    assert_eq!(bench.health(0), "fenced");
+}
+
 /// What was kept of the one before it may have lost.
 #[test]
 fn another_server_at_the_primarys_name_or_address_has_the_role_for_another_time() {

@@ -45,7 +45,7 @@ pub struct Calm {
 enum Strangers {
     /// Their `server_id`: one may be told only later, as by a relay that could not be asked then.
     Numbers(Arc<[u32]>),
-    /// The primary does not tell who they are.
+    /// The primary does not tell who they are: so many, and relays are among them.
     Count(usize),
 }
 
@@ -58,7 +58,7 @@ impl Strangers {
         };
         match self {
             Self::Numbers(all) => all.iter().filter(|number| !is_known(**number)).count(),
-            Self::Count(count) => *count,
+            Self::Count(count) => count.saturating_sub(relays.len()),
         }
     }
 }
@@ -146,7 +146,7 @@ impl Proof {
         };
         match since {
             Some(at) => {
-                let strangers = strangers(primary, servers.len(), (&self.numbers, relays));
+                let strangers = strangers(primary, servers.len(), &self.numbers);
                 self.calm = Some(Calm { at, source, strangers });
             }
             None if before_fell(self.calm.as_ref(), source) => self.calm = None,
@@ -231,24 +231,18 @@ impl Proof {
     }
 }
 
-/// Who replicates from it and is none of `count` servers, whose numbers are `numbers`, and no relay. Where it does not tell who does, they
-/// are as many as acknowledge beside those that are known: servers count a connection that was lost for a while.
-fn strangers(
-    primary: &Server,
-    count: usize,
-    (numbers, relays): (&[(BackendId, u32)], &[Relay]),
-) -> Strangers {
+/// Who replicates from it and is none of `count` servers, whose numbers are `numbers`. Relays are among them: one that is taken out of the
+/// configuration after the primary was lost has acknowledged all the same. Where the primary does not tell who replicates, they are as many
+/// as acknowledge beside those that are known: servers count a connection that was lost for a while.
+fn strangers(primary: &Server, count: usize, numbers: &[(BackendId, u32)]) -> Strangers {
     let Some(own) = primary.standing() else { return Strangers::Count(0) };
-    let known = |number: &u32| {
-        numbers.iter().any(|(_, known)| known == number)
-            || own.identity.number == *number
-            || relays.iter().any(|relay| relay.number == *number)
-    };
+    let known =
+        |number: &u32| numbers.iter().any(|(_, known)| known == number) || own.identity.number == *number;
     match &own.followers {
         Some(followers) => {
             Strangers::Numbers(followers.iter().copied().filter(|number| !known(number)).collect())
         }
-        None => Strangers::Count((own.semi_sync.clients as usize).saturating_sub(count - 1 + relays.len())),
+        None => Strangers::Count((own.semi_sync.clients as usize).saturating_sub(count - 1)),
     }
 }
 

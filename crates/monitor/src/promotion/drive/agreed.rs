@@ -47,6 +47,14 @@ impl Driver {
         if text == self.agreed.text {
             return;
         }
+        if text.is_none() {
+            // Another store, or one that has lost its keys. It does not say that no server was replaced: the actor writes it anew.
+            (self.agreed.text, self.agreed.own) = (None, None);
+            if self.parts.leave.permit().is_ok() {
+                self.agree(self.agreed.known.clone()).await;
+            }
+            return;
+        }
         let known = text.as_deref().map(Known::of_text).unwrap_or_default();
         info!(primary = known.primary, replaced = ?known.replaced, "what the proxies have agreed on");
         self.take_in(text, known).await;
@@ -120,7 +128,7 @@ impl Driver {
         plan.undo(format!("{name} is no backend any more"));
     }
 
-    fn is_backend(&self, id: BackendId) -> bool {
+    pub(super) fn is_backend(&self, id: BackendId) -> bool {
         self.reader.load().backend(id).is_some_and(|one| one.origin.is_present())
     }
 

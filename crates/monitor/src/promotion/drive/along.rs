@@ -40,7 +40,12 @@ impl Driver {
             self.end_what_takes_too_long(limits).await;
             return;
         };
-        let plan = text.and_then(|text| Plan::of_journal(&text, &named(&self.reader.load()), limits).ok());
+        let read = |text: String| Plan::of_journal(&text, &named(&self.reader.load()), limits);
+        let Ok(plan) = text.map(read).transpose() else {
+            // It names a backend that is not known here, or not yet.
+            self.end_what_takes_too_long(limits).await;
+            return;
+        };
         let step = plan.as_ref().and_then(own_part);
         let now = plan.as_ref().map(|plan| (plan.from, plan.kind));
         // A journal stays where a move has come to no end, and another move may take its place, with another part for this proxy.

@@ -42,7 +42,8 @@ impl Driver {
         wanted.on_loss = Self::on_loss(&set, on_loss);
         let servers = self.look().await;
         let snapshot = self.reader.load();
-        let Some(from) = snapshot.primary().map(|primary| primary.id).or(self.watched) else {
+        let watched = self.watched.filter(|id| self.is_backend(*id));
+        let Some(from) = snapshot.primary().map(|primary| primary.id).or(watched) else {
             let unknown = || format!("it is not known who was the primary: {}", snapshot.why_no_primary());
             let to = wanted.to.ok_or_else(unknown)?;
             let relays = self.look_at_relays(&set).await;
@@ -210,18 +211,26 @@ impl Driver {
         }
     }
 
-    /// What has to be done now.
-    async fn watch_once(&mut self, set: &super::PromotionSettings) -> Option<Due> {
+    /// The primary, or the one that was it last. What was seen of another one says nothing of it.
+    async fn choose_watched(&mut self) -> Option<BackendId> {
         let primary = self.reader.load().primary().map(|primary| primary.id);
-        if primary.is_some() && primary != self.watched {
+        let is_removed = self.watched.is_some_and(|id| !self.is_backend(id));
+        if is_removed {
+            info!("the primary that was watched is no backend any more: its loss is not looked for");
+        }
+        if is_removed || primary.is_some() && primary != self.watched {
             self.proof.forget();
-            self.detection = Detection::default();
-            self.watched = primary;
+            (self.detection, self.watched) = (Detection::default(), primary);
         }
         if let Some(primary) = primary {
             self.agree_on_what_is_seen(primary).await;
         }
-        let watched = self.watched?;
+        self.watched
+    }
+
+    /// What has to be done now.
+    async fn watch_once(&mut self, set: &super::PromotionSettings) -> Option<Due> {
+        let watched = self.choose_watched().await?;
         let at = rt::now();
         let servers = self.look().await;
         let server = find(&servers, watched).ok()?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Next, Waiting, undo};
-use crate::promotion::plan::{OnLoss, Plan};
+use crate::promotion::plan::{Move, OnLoss, Plan};
 use crate::promotion::proof::prove;
 use crate::promotion::relay::Relay;
 use crate::promotion::standing::{Server, Standing};
@@ -89,10 +89,15 @@ pub(super) fn drain(
     }
     if plan.waits_too_long(Waiting::Drain, now) {
         let why = format!(
-            "{} has not received everything that the relays have within {} s",
+            "{} has not received everything that the relays have within {} s{}",
             aim.name,
-            plan.limits.catch_up.as_secs_f32()
+            plan.limits.catch_up.as_secs_f32(),
+            lacked(plan, standing)
         );
+        if plan.wanted.on_loss == OnLoss::Proceed {
+            plan.proof.why_not = Some(why.into());
+            return None;
+        }
         return Some(undo(plan, servers, now, why));
     }
     let has_it = |relay: &&Relay| relay.standing().is_some_and(|own| own.has.contains(&relayed));
@@ -111,6 +116,13 @@ pub(super) fn drain(
     })
 }
 
+/// The relays that have something that the candidate lacks. It may be that only one has it, which lacks what others have.
+fn lacked(plan: &Plan, standing: &Standing) -> String {
+    let has_more = |relay: &&Relay| relay.standing().is_some_and(|own| !standing.executed.contains(&own.has));
+    let names: Vec<_> = plan.relays.iter().filter(has_more).map(|relay| &*relay.name).collect();
+    if names.is_empty() { String::new() } else { format!(": it lacks something of {}", names.join(", ")) }
+}
+
 /// Its receiver or its applier is stopped.
 pub(super) fn stands(standing: &Standing) -> bool {
     standing
@@ -124,9 +136,15 @@ pub(super) fn gets_it_by_relay(plan: &Plan, aim: &Server, from: &Server) -> bool
     aim.relay(&plan.relays).is_some_and(|relay| relay.goes_for(from))
 }
 
-/// The relays that answer go for it.
+/// The relays that answer go for it. What an operator has cut stays so where no role moves: a server returns, or another relay is let in.
 pub(super) fn turn(plan: &Plan, aim: &Server) -> Vec<Step> {
-    let is_due = |relay: &&Relay| !relay.goes_for(aim) && !plan.relays_left_out.contains(&relay.id);
+    let lets_in = plan.kind == Move::Reopening && aim.is_open() && !plan.is_opening;
+    let is_kept = |relay: &Relay| {
+        let is_operators = relay.standing().is_some_and(|own| own.is_cut && !own.is_by_move);
+        is_operators && (lets_in || plan.kind == Move::Rejoin)
+    };
+    let is_due =
+        |relay: &&Relay| !relay.goes_for(aim) && !plan.relays_left_out.contains(&relay.id) && !is_kept(relay);
     let step =
         |relay: &Relay| Some(Step::Turn { relay: relay.id, to: aim.id, epoch: relay.standing()?.epoch });
     plan.relays.iter().filter(is_due).filter_map(step).collect()

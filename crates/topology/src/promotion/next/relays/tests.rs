@@ -8,7 +8,7 @@ use crate::promotion::candidate::tests::{relay, server};
 use crate::promotion::next::next;
 use crate::promotion::proof::ENDLESS;
 use crate::promotion::relay::RelayId;
-use crate::promotion::{AsSource, Guard, Limits, Move, Wanted};
+use crate::promotion::{AsSource, Guard, Limits, Wanted};
 
 /// A primary that has waited for one relay, without end, and is lost; a replica that has less than the relay.
 fn lost() -> (Vec<Server>, Plan) {
@@ -142,6 +142,45 @@ fn a_relay_whose_disk_takes_no_cut_holds_nothing_up_where_enough_others_do() {
         follow(&Step::StopReceiver(BackendId(1)), &mut servers[1], &mut plan);
         assert_eq!(shut(&plan), others as usize, "it does not count");
     }
+}
+
+/// One relay has what no other server has, of a primary whose loss an operator has accepted, and lacks what came since.
+#[test]
+fn what_no_relay_has_whole_is_not_waited_for_where_an_operator_accepts_the_loss() {
+    for (on_loss, goes_on) in [(OnLoss::Refuse, false), (OnLoss::Proceed, true)] {
+        let (servers, mut plan) = lost();
+        let aim = (&servers[1], servers[1].standing().unwrap());
+        plan.wanted.on_loss = on_loss;
+        plan.relayed = Some(server(0, 9, 9).standing().unwrap().executed.clone());
+        let now = Instant::now();
+        assert_eq!(drain(&mut plan, &servers, aim, now), Some(Next::Wait(Waiting::Drain)));
+        let late = now + plan.limits.catch_up * 2;
+        let follows = drain(&mut plan, &servers, aim, late);
+        assert_eq!((follows.is_none(), plan.undoing.is_none()), (goes_on, goes_on));
+        let why = plan.undoing.or(plan.proof.why_not).unwrap();
+        assert!(why.contains("everything that the relays have") && why.ends_with("something of r"), "{why}");
+    }
+}
+
+/// It fences a primary by hand: another relay, or a server, that returns meanwhile is no reason to end that.
+#[test]
+fn what_an_operator_has_cut_stays_so_where_no_role_moves() {
+    let mut aim = server(1, 5, 5);
+    aim.seen.as_mut().unwrap().guard = Guard::Open;
+    let mut cut = relay(5);
+    let own = cut.seen.as_mut().unwrap();
+    (own.is_cut, own.source) = (true, None);
+    let mut turned = |mut plan: Plan, is_by_move| {
+        cut.seen.as_mut().unwrap().is_by_move = is_by_move;
+        plan.relays = vec![cut.clone()];
+        turn(&plan, &aim).len()
+    };
+    let (from, to) = (BackendId(0), BackendId(1));
+    for plan in [Plan::rejoin(from, to, Limits::default()), Plan::reopening(to, Limits::default())] {
+        assert_eq!((turned(plan.clone(), false), turned(plan, true)), (0, 1));
+    }
+    let moves = Plan::new(Move::Switchover, from, Wanted::default(), Limits::default());
+    assert_eq!(turned(moves, false), 1);
 }
 
 #[test]
