@@ -68,7 +68,8 @@ pub(crate) fn with_semi_sync_nothing_is_lost(scene: &mut Scene, programs: &Path)
         if round == 0 {
             // What is known of the lost primary is known at the next try.
             let heard = || fs::read_to_string(programs.join("heard")).unwrap_or_default();
-            until(LIMIT, "a refusal", || Ok(heard().contains("before-move failover"))).unwrap();
+            let is_refusal = |line: &str| line.starts_with("after-move failover") && line.ends_with("failed");
+            until(LIMIT, "a refusal", || Ok(heard().lines().any(is_refusal))).unwrap();
             fs::remove_file(programs.join("no")).unwrap();
         }
         let mut next = String::new();

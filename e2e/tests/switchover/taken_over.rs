@@ -26,7 +26,7 @@ fn a_move_goes_on_where_it_was_broken_off() {
     the_next_actor_undoes_it(&mut scene, &etcd);
     a_failover_takes_its_place(&mut scene, &etcd);
     without_the_store_it_does_not_act(&mut scene, &etcd);
-    one_that_is_removed_when_it_is_lost_is_in_no_way(&mut scene, &etcd);
+    one_that_is_removed_when_it_is_lost_comes_back_first(&mut scene, &etcd);
 }
 
 fn journal(etcd: &Etcd) -> Result<String> {
@@ -149,19 +149,21 @@ fn without_the_store_it_does_not_act(scene: &mut Scene, etcd: &Etcd) {
     until(LIMIT, "another primary", || Ok(scene.primary_or("replica2") != "replica2")).unwrap();
 }
 
-/// An operator takes servers that are gone out of the configuration, the lost primary among them, before another one gets the role.
-fn one_that_is_removed_when_it_is_lost_is_in_no_way(scene: &mut Scene, etcd: &Etcd) {
+/// An operator takes the lost primary out of the configuration before another server has its role. What it had cannot be looked for then:
+/// the refusal says what to do.
+fn one_that_is_removed_when_it_is_lost_comes_back_first(scene: &mut Scene, etcd: &Etcd) {
     until_it_has_ended(etcd);
     scene.rows("SET cluster.failover.auto_failover = false");
     let old = scene.primary();
     let other = if old == "primary" { "replica1" } else { "primary" };
+    let port = scene.server(&old).port;
     scene.server_mut(&old).kill9();
     scene.until_down(&old);
-    for gone in [&*old, "replica2"] {
-        scene.rows(&format!("REMOVE BACKEND {gone}"));
-    }
-    let refused = scene.refused("FAILOVER");
-    assert!(refused.message.contains("it is not known who was the primary"), "{refused}");
-    scene.rows(&format!("FAILOVER TO {other}"));
+    scene.rows(&format!("REMOVE BACKEND {old}"));
+    let failover = format!("FAILOVER TO {other} ON_LOSS = proceed");
+    let refused = scene.refused(&failover);
+    assert!(refused.message.contains("ADD BACKEND"), "{refused}");
+    scene.rows(&format!("ADD BACKEND {old} address = '127.0.0.1:{port}'"));
+    scene.rows(&failover);
     scene.stage.address.connect().unwrap().query("INSERT INTO app.kept VALUES (30)").unwrap();
 }

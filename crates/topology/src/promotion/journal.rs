@@ -29,8 +29,9 @@ impl Plan {
         if let Some(to) = self.to {
             line("to", name(to));
         }
-        if let Some(to) = self.wanted.to.filter(|_| self.kind == Move::Failover) {
-            line("wanted", name(to));
+        let wanted = self.wanted.to.filter(|_| self.kind == Move::Failover).map_or("", name);
+        if !wanted.is_empty() {
+            line("wanted", wanted);
         }
         if self.wanted.on_loss == OnLoss::Proceed {
             line("on_loss", "proceed");

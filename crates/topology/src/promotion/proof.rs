@@ -102,6 +102,8 @@ impl Proof {
         let now = &standing.semi_sync;
         self.identity = Some(identity_of(&standing.identity));
         self.relayed.watch(standing, relays);
+        // One that is removed while the primary answers acknowledges elsewhere, if at all.
+        self.ackers.retain(|id| servers.iter().any(|server| server.id == *id));
         for server in servers.iter().filter(|server| server.id != primary.id) {
             let Some(own) = server.standing() else { continue };
             self.numbers.retain(|(id, _)| *id != server.id);
@@ -197,7 +199,10 @@ impl Proof {
 
     fn all(&self, calm: &Calm, from: &Server, (servers, relays): (&[Server], &[Relay])) -> usize {
         let replicas = servers.iter().filter(|server| self.may_acknowledge(from, server)).count();
-        replicas + relays.len() + calm.strangers.count((servers, relays))
+        // One that was removed since the primary was lost has acknowledged all the same.
+        let is_removed = |id: &&BackendId| !servers.iter().any(|server| server.id == **id);
+        let removed = self.ackers.iter().filter(is_removed).count();
+        replicas + removed + relays.len() + calm.strangers.count((servers, relays))
     }
 
     /// How the primary waited when it was asked last, whether that proves anything or not: it may have fallen back by then.

@@ -44,15 +44,16 @@ impl Driver {
             return;
         }
         let Ok(text) = self.parts.leave.get(ROLES).await else { return };
-        if text == self.agreed.text {
-            return;
-        }
-        if text.is_none() {
-            // Another store, or one that has lost its keys. It does not say that no server was replaced: the actor writes it anew.
+        if text.is_none() && self.agreed.known != Known::default() {
+            // Another store, or one that has lost its keys. It does not say that no server was replaced: whoever acts writes it anew, as soon
+            // as it may.
             (self.agreed.text, self.agreed.own) = (None, None);
             if self.parts.leave.permit().is_ok() {
                 self.agree(self.agreed.known.clone()).await;
             }
+            return;
+        }
+        if text == self.agreed.text {
             return;
         }
         let known = text.as_deref().map(Known::of_text).unwrap_or_default();

@@ -42,8 +42,7 @@ impl Driver {
         wanted.on_loss = Self::on_loss(&set, on_loss);
         let servers = self.look().await;
         let snapshot = self.reader.load();
-        let watched = self.watched.filter(|id| self.is_backend(*id));
-        let Some(from) = snapshot.primary().map(|primary| primary.id).or(watched) else {
+        let Some(from) = snapshot.primary().map(|primary| primary.id).or(self.watched) else {
             let unknown = || format!("it is not known who was the primary: {}", snapshot.why_no_primary());
             let to = wanted.to.ok_or_else(unknown)?;
             let relays = self.look_at_relays(&set).await;
@@ -55,7 +54,11 @@ impl Driver {
             plan.events = own.and_then(|own| Some(own.events.as_ref().ok()?.asleep.clone()));
             return self.drive(plan, &servers, (set, by)).await;
         };
-        let primary = find(&servers, from)?;
+        let primary = find(&servers, from).map_err(|why| {
+            format!(
+                "{why}. What it has acknowledged cannot be looked for: put it back into the configuration as it was (ADD BACKEND, or                  CONFIG ROLLBACK) for as long as this takes"
+            )
+        })?;
         if primary.is_open() {
             return Err(format!("{} answers and takes writes: use SWITCHOVER", primary.name));
         }
@@ -214,11 +217,7 @@ impl Driver {
     /// The primary, or the one that was it last. What was seen of another one says nothing of it.
     async fn choose_watched(&mut self) -> Option<BackendId> {
         let primary = self.reader.load().primary().map(|primary| primary.id);
-        let is_removed = self.watched.is_some_and(|id| !self.is_backend(id));
-        if is_removed {
-            info!("the primary that was watched is no backend any more: its loss is not looked for");
-        }
-        if is_removed || primary.is_some() && primary != self.watched {
+        if primary.is_some() && primary != self.watched {
             self.proof.forget();
             (self.detection, self.watched) = (Detection::default(), primary);
         }

@@ -87,6 +87,7 @@ pub(super) fn drain(
     if standing.executed.contains(&relayed) {
         return None;
     }
+    let has_it = |relay: &&Relay| relay.standing().is_some_and(|own| own.has.contains(&relayed));
     if plan.waits_too_long(Waiting::Drain, now) {
         let why = format!(
             "{} has not received everything that the relays have within {} s{}",
@@ -94,13 +95,13 @@ pub(super) fn drain(
             plan.limits.catch_up.as_secs_f32(),
             lacked(plan, standing)
         );
-        if plan.wanted.on_loss == OnLoss::Proceed {
-            plan.proof.why_not = Some(why.into());
+        if plan.wanted.on_loss == OnLoss::Proceed && !plan.relays.iter().any(|relay| has_it(&relay)) {
+            // No relay that answers can give it all.
+            (plan.relayed, plan.proof.why_not) = (None, Some(why.into()));
             return None;
         }
         return Some(undo(plan, servers, now, why));
     }
-    let has_it = |relay: &&Relay| relay.standing().is_some_and(|own| own.has.contains(&relayed));
     let follows = aim.relay(&plan.relays).filter(has_it);
     // One that does not answer comes back, as a rule: what it has is on its disk.
     let Some(relay) = follows.or_else(|| plan.relays.iter().find(has_it)) else {

@@ -157,6 +157,13 @@ fn what_no_relay_has_whole_is_not_waited_for_where_an_operator_accepts_the_loss(
         let late = now + plan.limits.catch_up * 2;
         let follows = drain(&mut plan, &servers, aim, late);
         assert_eq!((follows.is_none(), plan.undoing.is_none()), (goes_on, goes_on));
+        assert_eq!(plan.relayed.is_none(), goes_on, "it is not waited for again");
+        // A relay that answers has it all.
+        let (mut other, has) = (plan.clone(), plan.relays[0].standing().unwrap().has.clone());
+        (other.relayed, other.undoing, other.waiting) = (Some(has), None, None);
+        drain(&mut other, &servers, aim, now);
+        drain(&mut other, &servers, aim, late);
+        assert!(other.undoing.is_some(), "it is tried again");
         let why = plan.undoing.or(plan.proof.why_not).unwrap();
         assert!(why.contains("everything that the relays have") && why.ends_with("something of r"), "{why}");
     }

@@ -96,6 +96,21 @@ fn a_relay_that_is_taken_out_later_has_acknowledged_all_the_same() {
     }
 }
 
+/// The same of a replica, until the primary is seen to do without it.
+#[test]
+fn a_replica_that_is_removed_later_has_acknowledged_all_the_same() {
+    let (_, mut servers) = watched(ENDLESS, |_| {});
+    let own = servers[0].seen.as_mut().unwrap();
+    (own.followers, own.semi_sync.clients) = (Some([2, 999].into()), 2);
+    servers[1].seen.as_mut().unwrap().semi_sync.acknowledges = true;
+    let (mut proof, relays) = (Proof::default(), [relay(5)]);
+    proof.watch(&servers[0], (&servers, &relays), Instant::now());
+    assert_eq!(proof.fence(&servers[0], &servers[..1], &relays), None);
+    servers[0].seen.as_mut().unwrap().followers = Some([999].into());
+    proof.watch(&servers[0], (&servers[..1], &relays), Instant::now());
+    assert_eq!(proof.fence(&servers[0], &servers[..1], &relays), Some(1));
+}
+
 /// It has turned back to waiting as soon as one replica was there: others may lack what it acknowledged meanwhile.
 #[test]
 fn a_fall_back_counts_until_everything_is_there() {
