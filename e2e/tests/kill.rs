@@ -162,7 +162,10 @@ fn a_kill_ends_nothing_of_others(crowded: &Address, flavor: Flavor) {
         let write = || {
             let mut writer = crowded.login().connect()?;
             while !is_over.load(Ordering::Relaxed) {
-                writer.run("INSERT INTO bystanders SELECT 1 FROM (SELECT SLEEP(0.002)) AS x")?;
+                match writer.run("INSERT INTO bystanders SELECT 1 FROM (SELECT SLEEP(0.002)) AS x") {
+                    Err(error) if is_of_hung_server(&error) => writer = crowded.login().connect()?,
+                    done => drop(done?),
+                }
             }
             anyhow::Ok(())
         };
@@ -179,6 +182,11 @@ fn a_kill_ends_nothing_of_others(crowded: &Address, flavor: Flavor) {
     });
     assert!(written.iter().all(Result::is_ok), "{flavor}: {written:?}");
     assert!(lives, "{flavor}: KILL QUERY has ended the session");
+}
+
+/// The disk of a busy machine may stall for seconds: servers count as hung then. That is not what is looked for here.
+fn is_of_hung_server(error: &anyhow::Error) -> bool {
+    format!("{error:#}").contains("it does not answer")
 }
 
 /// The server closes the connection behind the answer: a session that got it next would not know what has become of its write.
