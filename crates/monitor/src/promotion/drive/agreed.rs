@@ -129,7 +129,7 @@ impl Driver {
         plan.undo(format!("{name} is no backend any more"));
     }
 
-    pub(super) fn is_backend(&self, id: BackendId) -> bool {
+    fn is_backend(&self, id: BackendId) -> bool {
         self.reader.load().backend(id).is_some_and(|one| one.origin.is_present())
     }
 

@@ -56,7 +56,8 @@ impl Driver {
         };
         let primary = find(&servers, from).map_err(|why| {
             format!(
-                "{why}. What it has acknowledged cannot be looked for: put it back into the configuration as it was (ADD BACKEND, or                  CONFIG ROLLBACK) for as long as this takes"
+                "{why}. What it has acknowledged cannot be looked for: put it back into the configuration as it was (ADD BACKEND, or \
+                 CONFIG ROLLBACK) for as long as this takes"
             )
         })?;
         if primary.is_open() {
