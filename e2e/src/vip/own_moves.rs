@@ -269,8 +269,10 @@ fn comes_back(world: &mut Agents, loss: Loss, old: usize) -> Result<()> {
     Ok(())
 }
 
+/// What it says itself. The proxy that fences it ends its clients' sessions, and this one may be among them: it asks again.
 fn is_read_only(server: &Server) -> Result<bool> {
-    Ok(server.query("SELECT @@read_only")?.trim() == "1")
+    let look = || Ok(Some(server.query("SELECT @@read_only")?.trim() == "1"));
+    eventually(LIMIT, "an answer of the former primary", look)
 }
 
 /// The client is acknowledged nothing. Its writes are the old primary's own: that server is refused, and has no virtual IP.
