@@ -87,6 +87,14 @@ impl OwnFile {
     }
 }
 
+impl Drop for OwnFile {
+    /// To close it is not enough: a child of this process has all its files until it has become another program, and would keep the lock.
+    fn drop(&mut self) {
+        // It is closed all the same.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 /// Which file of which boot this is. After a boot no address of the process before is left, so nothing is lost with its lease.
 fn identity(file: &File) -> io::Result<String> {
     let boot = std::fs::read_to_string(BOOT_ID)?;
@@ -122,6 +130,18 @@ mod tests {
         drop(again);
         std::fs::write(&path, torn).unwrap();
         assert_eq!(left(&OwnFile::open(&path).unwrap()), (Some(77), None), "the rest was not written");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_child_that_is_no_program_yet_keeps_no_lock() {
+        let path = std::env::temp_dir().join(format!("delphinus-own-file-child-{}", std::process::id()));
+        let file = OwnFile::open(&path).unwrap();
+        // What a child has is such a copy.
+        let of_child = file.file.try_clone().unwrap();
+        drop(file);
+        OwnFile::open(&path).unwrap();
+        drop(of_child);
         std::fs::remove_file(&path).unwrap();
     }
 
