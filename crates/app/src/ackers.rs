@@ -7,29 +7,29 @@ use std::sync::Arc;
 use delphinus_admin::RemoteRelayRow;
 use delphinus_config::RemoteRelay;
 use delphinus_monitor::{LeaveTold, PromotionRelays};
+use delphinus_net::Address;
 use delphinus_net::rt::watch;
-use delphinus_net::{Address, Place};
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{Relay, RelayId};
 
-use crate::relays::{Relays, find};
+use crate::backends::Backends;
+use crate::relays::Relays;
 use crate::remote_relays::RemoteRelays;
 
 /// Those of one cluster.
 pub(crate) struct Ackers {
     relays: Rc<Relays>,
     remote: RemoteRelays,
-    /// The cluster's backends, by their ids.
-    places: Vec<Arc<Place>>,
+    backends: Backends,
 }
 
 impl Ackers {
     pub(crate) fn new(
         relays: Rc<Relays>,
         remote: watch::Receiver<Arc<[RemoteRelay]>>,
-        places: Vec<Arc<Place>>,
+        backends: Backends,
     ) -> Self {
-        Self { relays, remote: RemoteRelays::new(remote), places }
+        Self { relays, remote: RemoteRelays::new(remote), backends }
     }
 
     /// What those of others have answered.
@@ -43,7 +43,7 @@ impl PromotionRelays for Ackers {
         self.remote.forget_removed();
         Box::pin(async move {
             let Some(one) = self.remote.named(name) else { return self.relays.standing(id, name) };
-            let backend = |address: &Address| Some(find(&self.places, address)?.name());
+            let backend = |address: &Address| Some(self.backends.at(address)?.name());
             self.remote.look(id, &one, &backend).await
         })
     }
@@ -65,7 +65,7 @@ impl PromotionRelays for Ackers {
     ) -> LeaveTold<'a, String> {
         Box::pin(async move {
             let gone = || "there is no such backend any more".to_owned();
-            let place = self.places.get(to.index()).ok_or_else(gone)?;
+            let place = self.backends.place(to).ok_or_else(gone)?;
             let Some(one) = self.remote.named(name) else {
                 return self.relays.turn(name, (place, identity), epoch).await;
             };

@@ -157,7 +157,7 @@ impl App {
         running.parts.operators.begin();
         let registry = acceptor.registry.clone();
         let (end_monitors, monitors_end) = watch::channel(false);
-        let sources = clusters.iter().map(RunningCluster::source).collect();
+        let sources = clusters.iter().map(RunningCluster::backends).collect();
         let relaying = rt::spawn_local(running.parts.relays.clone().follow(sources));
         let clusters: Vec<_> =
             clusters.into_iter().map(|cluster| cluster.start(&registry, monitors_end.clone())).collect();

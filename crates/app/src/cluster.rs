@@ -22,6 +22,7 @@ use delphinus_wire::Capabilities;
 use delphinus_wire::compression::Algorithm;
 
 use crate::ackers::Ackers;
+use crate::backends::Backends;
 use crate::error::Error;
 use crate::ha::Ha;
 use crate::hooks::Programs;
@@ -127,7 +128,7 @@ impl RunningCluster {
             registry: registry.clone(),
             workers: self.lines.clone(),
         };
-        let relays = Ackers::new(relays, self.hot.remote_relays.subscribe(), self.source().1);
+        let relays = Ackers::new(relays, self.hot.remote_relays.subscribe(), self.backends());
         let relays = Rc::new(relays);
         let parts = PromotionParts {
             settings: self.hot.failover.subscribe(),
@@ -180,10 +181,10 @@ impl RunningCluster {
         }
     }
 
-    /// What tells who its primary is, and where its backends are, by their ids.
-    pub(crate) fn source(&self) -> (SnapshotReader, Vec<Arc<Place>>) {
+    /// Who they are at the moment, and where.
+    pub(crate) fn backends(&self) -> Backends {
         let places = self.shared.backends.iter().map(|(place, _)| place.clone());
-        (self.shared.reader.clone(), places.collect())
+        Backends { reader: self.shared.reader.clone(), places: places.collect() }
     }
 
     /// What a stream of its writes goes with, where these end answers that are kept.
@@ -191,7 +192,7 @@ impl RunningCluster {
         let cluster = self.shared.id;
         self.shared.cache.tables(cluster)?.feed()?;
         let (relay, log) = relays.following(cluster)?;
-        let (reader, places) = self.source();
+        let Backends { reader, places } = self.backends();
         Some(stream::Parts {
             name: self.name.clone(),
             cluster,

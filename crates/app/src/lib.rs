@@ -5,6 +5,7 @@ mod acceptor;
 mod ackers;
 mod admin;
 mod app;
+mod backends;
 mod choice;
 mod cluster;
 mod doctor;

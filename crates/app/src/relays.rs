@@ -3,7 +3,7 @@
 
 mod shown;
 
-use std::cell::RefCell;
+use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,10 +20,10 @@ use delphinus_relay::replica::{Registry, Serving};
 use delphinus_relay::{CutBy, Relay, Settings, Target};
 use delphinus_topology::ClusterId;
 use delphinus_topology::promotion::{self, RelayId};
-use delphinus_view::SnapshotReader;
 use delphinus_wire::auth::Password;
 
 use self::shown::{Stand, file_row, replica_row, row};
+use crate::backends::Backends;
 use crate::error::Error;
 use crate::relay_doors::{self, Surroundings};
 use crate::relay_keep;
@@ -39,8 +39,8 @@ const TURNED: Duration = Duration::from_mins(2);
 #[derive(Default)]
 pub(crate) struct Relays {
     all: Vec<One>,
-    /// The backends of each cluster, once relays follow these.
-    places: RefCell<Vec<Vec<Arc<Place>>>>,
+    /// Those of each cluster, once relays follow these.
+    clusters: RefCell<Vec<Backends>>,
 }
 
 struct One {
@@ -101,7 +101,7 @@ impl Relays {
                 followed: RefCell::default(),
             });
         }
-        Ok(Rc::new(Self { all, places: RefCell::default() }))
+        Ok(Rc::new(Self { all, clusters: RefCell::default() }))
     }
 
     fn named(&self, name: &str) -> Option<&One> {
@@ -115,17 +115,22 @@ impl Relays {
     }
 
     /// Has relays follow the primaries of their clusters, again and again.
-    pub(crate) async fn follow(self: Rc<Self>, clusters: Vec<(SnapshotReader, Vec<Arc<Place>>)>) {
-        self.places.replace(clusters.iter().map(|(_, places)| places.clone()).collect());
+    pub(crate) async fn follow(self: Rc<Self>, clusters: Vec<Backends>) {
+        self.clusters.replace(clusters);
         loop {
             for one in &self.all {
-                let Some((reader, places)) = one.cluster.and_then(|index| clusters.get(index)) else {
-                    continue;
-                };
-                follow_one(one, reader, places);
+                if let Some(backends) = self.backends(one) {
+                    follow_one(one, &backends);
+                }
             }
             rt::sleep(PACE).await;
         }
+    }
+
+    /// Those of the cluster that it follows.
+    fn backends(&self, one: &One) -> Option<Ref<'_, Backends>> {
+        let index = one.cluster?;
+        Ref::filter_map(self.clusters.borrow(), |clusters| clusters.get(index)).ok()
     }
 
     /// As operators see them.
@@ -172,10 +177,9 @@ impl Relays {
     /// Where another process may turn it to; `None`: anywhere, as it sends its password only to a server that proves who it is.
     fn may_follow(&self, one: &One) -> Option<Vec<String>> {
         let Some(source) = &one.relay.settings().source else {
-            let places = self.places.borrow();
-            let its = one.cluster.and_then(|index| places.get(index));
             let address = |place: &Arc<Place>| place.spot().address.as_ref().map(ToString::to_string);
-            return Some(its.into_iter().flatten().filter_map(address).collect());
+            let its = self.backends(one);
+            return Some(its.iter().flat_map(|its| &its.places).filter_map(address).collect());
         };
         let all = [&source.address].into_iter().chain(&one.may_follow);
         (!proves_who_it_is(source)).then(|| all.map(ToString::to_string).collect())
@@ -263,13 +267,9 @@ impl Relays {
         let RelayTurn { server, address: text, identity, epoch } = wanted;
         let address = text.parse::<Address>().map_err(|error| format!("'{text}' is {error}"))?;
         let found = match &one.relay.settings().source {
-            None => {
-                let places = self.places.borrow();
-                let its = one.cluster.and_then(|index| places.get(index));
-                its.and_then(|places| target(find(places, &address)?)).ok_or_else(|| {
-                    format!("its cluster has no backend at {address}: write it with that address into [[cluster.backend]] there, too")
-                })?
-            }
+            None => self.backends(one).and_then(|its| target(its.at(&address)?)).ok_or_else(|| {
+                format!("its cluster has no backend at {address}: write it with that address into [[cluster.backend]] there, too")
+            })?,
             Some(source) if may_go(source, &one.may_follow, &address) => {
                 (source.at(server.clone(), address), String::new())
             }
@@ -314,11 +314,6 @@ async fn turn(
     Ok(format!("follows {name}, and acknowledges to it"))
 }
 
-/// The backend at this address. Names say nothing where addresses differ: what is db1 in one file may be db2 in another.
-pub(crate) fn find<'a>(places: &'a [Arc<Place>], address: &Address) -> Option<&'a Arc<Place>> {
-    places.iter().find(|place| place.spot().address.as_ref() == Some(address))
-}
-
 /// True if a relay with this source may be turned to that address.
 fn may_go(source: &Target, may_follow: &[Address], address: &Address) -> bool {
     let is_named = source.address == *address || may_follow.contains(address);
@@ -332,8 +327,8 @@ fn proves_who_it_is(source: &Target) -> bool {
 
 /// Tells a relay who the primary is, if that has changed. A primary that cannot be told at the moment ends nothing: the source is the old
 /// one until there is another.
-fn follow_one(one: &One, reader: &SnapshotReader, places: &[Arc<Place>]) {
-    let snapshot = reader.load();
+fn follow_one(one: &One, backends: &Backends) {
+    let snapshot = backends.reader.load();
     let Some(primary) = snapshot.primary() else { return };
     let mut followed = one.followed.borrow_mut();
     if let Some(since) = followed.turned {
@@ -342,7 +337,7 @@ fn follow_one(one: &One, reader: &SnapshotReader, places: &[Arc<Place>]) {
         }
         followed.turned = None;
     }
-    let Some((target, known)) = places.get(primary.id.index()).and_then(|place| target(place)) else {
+    let Some((target, known)) = backends.place(primary.id).and_then(|place| target(place)) else {
         return;
     };
     if followed.known.as_ref() == Some(&known) {

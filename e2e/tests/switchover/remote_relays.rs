@@ -3,6 +3,7 @@
 //! that is away while the role moves is told when it is back. The same of one in a proxy that follows the cluster itself, and has other
 //! names for its backends.
 
+use std::time::Duration;
 use std::{fs, thread};
 
 use delphinus_e2e::relays::RelayProcess;
@@ -131,6 +132,7 @@ pub(crate) fn they_count(flavor: Flavor) {
     }
     let acknowledged = load.end();
     scene.assert_has(&acknowledged, None);
+    another_name_is_no_other_server(&scene, &relays);
     one_that_was_away_follows(&scene, &mut relays);
     what_one_of_them_has_survives(&mut scene, &mut relays);
     for one in relays {
@@ -248,6 +250,32 @@ fn a_cut_outlives_its_process(scene: &Scene, relays: &mut [Remote; 2]) {
     }
     waits.join().unwrap().unwrap();
     until(LIMIT, "the primary to know both", || Ok(clients(scene, "primary")? == 2)).unwrap();
+}
+
+/// Relays follow addresses. They are turned to no backend that had this one's address under another name.
+fn another_name_is_no_other_server(scene: &Scene, relays: &[Remote; 2]) {
+    let address = at(scene, "replica1");
+    let rename = |from: &str, to: &str| {
+        scene.rows(&format!("REMOVE BACKEND {from}"));
+        scene.rows(&format!("ADD BACKEND {to} address = '{address}'"));
+        let is_up = || Ok(scene.operators.backend(&scene.stage.address, to)?.state == "up");
+        until(LIMIT, "the backend by its other name", is_up).unwrap();
+    };
+    let turned = || scene.rows("SELECT COUNT(*) FROM switchovers WHERE requested_by = 'relays'");
+    rename("replica1", "renamed");
+    scene.rows("SWITCHOVER TO renamed");
+    for one in relays {
+        one.acknowledges_to(scene, "replica1");
+    }
+    let before = turned();
+    // It would have turned them by then.
+    thread::sleep(Duration::from_secs(4));
+    assert_eq!(turned(), before, "{:?}", scene.rows("SHOW SWITCHOVERS"));
+    scene.rows("SWITCHOVER TO primary");
+    for one in relays {
+        one.acknowledges_to(scene, "primary");
+    }
+    rename("renamed", "replica1");
 }
 
 /// It is killed when the move has begun, and the other one is enough. It comes back and follows whom it has followed before.

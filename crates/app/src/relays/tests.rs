@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use delphinus_config::NoEnvironment;
 use delphinus_memory::Account;
-use delphinus_net::Reach;
 
 use super::*;
+use crate::backends;
 
 /// A relay that stands still, with these lines in its section. Nothing listens where it is sent.
 struct Scene {
@@ -91,10 +91,7 @@ fn a_relay_with_a_source_goes_where_its_section_says_or_to_who_proves_its_name()
 fn a_relay_with_a_cluster_goes_to_the_backend_at_the_address_and_not_to_that_of_the_name() {
     rt::block_on(async {
         let scene = Scene::new("shifted", "cluster = 'main'");
-        let place = |name: &str, port| {
-            Place::of(name.into(), Address::Tcp("127.0.0.1".to_owned(), port), Reach::default())
-        };
-        scene.relays.places.replace(vec![vec![place("db1", 1), place("db2", 2)]]);
+        scene.relays.clusters.replace(vec![backends::tests::sample(&[("db1", 1), ("db2", 2)], &[])]);
         assert_eq!(scene.relays.fences()[0].may_follow.as_deref().unwrap(), ["127.0.0.1:1", "127.0.0.1:2"]);
         scene.turn("db1", "127.0.0.1:2").await.unwrap();
         // What it shows is found by the rule that the word was followed by.

@@ -31,7 +31,8 @@ impl Admission {
             return false;
         };
         let identity = identity_of(&standing.identity);
-        let is_due = |own: &RelayStanding| own.is_kept_from(&identity) || own.goes_elsewhere(&primary.name);
+        let is_due =
+            |own: &RelayStanding| own.is_kept_from(&identity) || own.goes_elsewhere(&primary.name, &identity);
         // One that does not answer is what it was.
         let stays = |id: RelayId| relays.iter().any(|one| one.id == id && one.standing().is_none_or(is_due));
         self.due.retain(|(id, _)| stays(*id));

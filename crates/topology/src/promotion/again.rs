@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::relay::Relay;
-use super::standing::{Server, Standing};
+use super::standing::{Server, Source, Standing};
 use crate::backend::BackendId;
 
 /// Servers tell whole seconds.
@@ -106,6 +106,7 @@ pub fn may_reopen(to: BackendId, (servers, relays): (&[Server], &[Relay])) -> Re
         Some(Err(why)) => return Err(format!("it does not answer: {why}")),
         None => return Err("there is no such backend".to_owned()),
     };
+    still_applies(own, (servers, relays))?;
     relays.iter().try_for_each(|relay| match &relay.seen {
         Err(why) => Err(format!("the relay {} cannot be asked, and may have more: {why}", relay.name)),
         Ok(other) if !own.received.contains(&other.has) => {
@@ -121,6 +122,22 @@ pub fn may_reopen(to: BackendId, (servers, relays): (&[Server], &[Relay])) -> Re
         }
         Ok(_) => Ok(()),
     })
+}
+
+/// What it has from servers of this cluster, and from relays, it applies before it is opened, and follows them no more. From any other it
+/// would go on to apply beside the writes of clients.
+fn still_applies(own: &Standing, (servers, relays): (&[Server], &[Relay])) -> Result<(), String> {
+    let is_strange = |source: &&Source| {
+        !servers.iter().any(|server| source.is(server)) && !relays.iter().any(|relay| source.is_relay(relay))
+    };
+    match own.sources.iter().find(is_strange) {
+        Some(source) if !own.executed.contains(&own.received) => Err(format!(
+            "it has not applied all that it has received, and it follows {}:{}, which is no backend: give the word again when it has \
+             applied that, put that server back into the configuration, or have it follow no server (RESET REPLICA ALL)",
+            source.host, source.port
+        )),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -195,6 +212,22 @@ mod tests {
         assert!(unseen(runs, 300, true) && !unseen(runs, 3_600, true));
         runs.note(&primary(false, 1), now);
         assert!(unseen(runs, 300, true), "it was closed when it was seen first");
+    }
+
+    #[test]
+    fn one_that_still_applies_from_a_server_that_is_no_backend_is_not_opened() {
+        let may_reopen = |executed, follows: &[&str]| {
+            let (mut aim, mut other) = (server(1, executed, 5), server(0, 5, 5));
+            other.seen.as_mut().unwrap().guard = Guard::Closed;
+            let sources = &mut aim.seen.as_mut().unwrap().sources;
+            sources.truncate(follows.len());
+            sources.iter_mut().zip(follows).for_each(|(source, host)| source.host = (*host).into());
+            super::may_reopen(BackendId(1), (&[aim, other], &[]))
+        };
+        let refused = may_reopen(4, &["db9"]).unwrap_err();
+        assert!(refused.contains("follows db9:3306, which is no backend"), "{refused}");
+        assert_eq!(may_reopen(5, &["db9"]), Ok(()), "it follows that one on, as it did before");
+        assert_eq!(may_reopen(4, &["db0"]), Ok(()), "the move waits for that");
     }
 
     #[test]

@@ -65,9 +65,15 @@ impl RelayStanding {
         self.is_by_move || !self.is_cut && is_refused
     }
 
-    /// True if it is not cut, and goes for another backend than this one: it was away when the role moved, and has nobody to tell it where.
-    pub fn goes_elsewhere(&self, name: &str) -> bool {
-        !self.is_cut && self.follows.as_deref().is_some_and(|follows| follows != name)
+    /// True if it is not cut, and goes for another server than the backend of this name and identity: it was away when the role moved, and
+    /// has nobody to tell it where. One that is connected to an address which no backend here has may well be connected to that backend; one
+    /// that looks for another identity there looks for a server that is no backend any more.
+    pub fn goes_elsewhere(&self, name: &str, identity: &str) -> bool {
+        let is_another = match &self.follows {
+            Some(follows) => **follows != *name,
+            None => self.misses_it && self.source.as_ref().is_some_and(|source| **source != *identity),
+        };
+        !self.is_cut && is_another
     }
 }
 
@@ -153,6 +159,22 @@ mod tests {
     use super::*;
     use crate::promotion::candidate::tests::{relay, server};
 
+    #[test]
+    fn one_that_looks_for_a_server_that_is_no_backend_goes_elsewhere() {
+        let goes = |follows: Option<&str>, source: Option<&str>, misses_it: bool| {
+            let mut one = relay(5).seen.unwrap();
+            (one.follows, one.source) = (follows.map(Into::into), source.map(Into::into));
+            (one.misses_it, one.is_receiving) = (misses_it, !misses_it);
+            one.goes_elsewhere("db1", "server-1")
+        };
+        assert!(goes(Some("db2"), Some("server-2"), true) && goes(Some("db2"), None, false));
+        assert!(!goes(Some("db1"), Some("server-2"), true), "it learns that when it is there");
+        assert!(goes(None, Some("server-2"), true));
+        assert!(!goes(None, Some("server-1"), true), "the primary does not answer it");
+        assert!(!goes(None, Some("server-2"), false), "it may be about to learn who that is");
+        assert!(!goes(None, None, true), "it has never been there");
+    }
+
     /// No relay ever gets what is only in `gtid_slave_pos`.
     #[test]
     fn a_relay_needs_what_is_in_the_servers_log() {
@@ -182,7 +204,7 @@ mod tests {
         assert!(!told(false, false, &["b"]));
         let elsewhere = |is_cut, follows: Option<&str>| {
             RelayStanding { is_cut, follows: follows.map(Into::into), ..RelayStanding::default() }
-                .goes_elsewhere("a")
+                .goes_elsewhere("a", "server-1")
         };
         assert!(elsewhere(false, Some("b")));
         assert!(!elsewhere(true, Some("b")) && !elsewhere(false, Some("a")) && !elsewhere(false, None));
