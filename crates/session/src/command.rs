@@ -422,10 +422,10 @@ impl Session {
             return Ok((checkout, own));
         }
         // When it runs, the statement has its time anew: nobody knows how long its client takes until then.
-        self.steering.timeout = self.time_limit(&self.state.text_of(key), statement);
+        self.steering.of_command.timeout = self.time_limit(&self.state.text_of(key), statement);
         let (client, mut watch) = self.watch();
         let prepared = long_data::prepare(key, &mut checkout, client, &mut watch).await;
-        self.steering.timeout = None;
+        self.steering.of_command.timeout = None;
         match prepared {
             Ok(own) => Ok((checkout, own)),
             Err(error) => {

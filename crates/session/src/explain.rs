@@ -13,8 +13,8 @@ use crate::answer::{Answer, TextShape};
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Reading;
 use crate::hold::Held;
+use crate::planner::Planner;
 use crate::settings::Routing;
-use crate::stand::Stand;
 use crate::steer::check_listener;
 
 /// The longest values that columns are announced for, in characters.
@@ -53,16 +53,16 @@ pub(crate) async fn asked_about<'a>(
 
 /// What `look` makes of a statement, of the cluster, and of what a session is.
 pub(crate) fn explained<T>(
-    stand: Stand<'_>,
+    planner: Planner<'_>,
     question: &Question<'_>,
     attributes: &Hints,
     look: impl FnOnce(&Question<'_>, Cluster<'_>, &Asker<'_>) -> T,
 ) -> T {
-    let Stand { around, steering, causality } = stand;
+    let Planner { around, steering, causality } = planner;
     let (held, state, login, routing) = (around.held, around.state, around.login, around.routing);
     let outlook = &held.source.outlook;
     let (user, avoid) = (held.activity.user(), outlook.avoided());
-    let new_text = if steering.is_rewritten {
+    let new_text = if steering.of_command.is_rewritten {
         None
     } else {
         let rule = routing.rules.look(&around.facts(question, &user));
@@ -74,11 +74,11 @@ pub(crate) fn explained<T>(
         _ => *question,
     };
     // The client's own text is looked at before a rule takes its place.
-    let refused = refusal(stand, question);
-    let standing = where_it_stands(stand, &what_runs);
+    let refused = refusal(planner, question);
+    let standing = where_it_stands(planner, &what_runs);
     let of_user = held.source.users.find(&user).and_then(|user| user.consistency);
     outlook.with_snapshot(|snapshot, balance| {
-        let reading = stand.reading(snapshot);
+        let reading = planner.reading(snapshot);
         let demanded = |level| causality.demanded(&Reading { level, ..reading });
         let asker = Asker {
             user: &user,
@@ -103,27 +103,27 @@ pub(crate) fn explained<T>(
 }
 
 /// Why its listener or a filter refuses a text.
-fn refusal(stand: Stand<'_>, question: &Question<'_>) -> Option<String> {
-    let around = stand.around;
+fn refusal(planner: Planner<'_>, question: &Question<'_>) -> Option<String> {
+    let around = planner.around;
     let text = SqlText::new(question.sql, question.lex);
     let refused = check_listener(around.login.listener.mode, question)
         .err()
-        .or_else(|| around.refusal_by_filter(stand.steering.guard, question.statement, &text));
+        .or_else(|| around.refusal_by_filter(planner.steering.guard, question.statement, &text));
     refused.map(|why| ProxyError::from(why).reason())
 }
 
 /// Where the session is for this statement. One that does not belong into a transaction on a replica ends it, or
 /// begins it again on the primary.
-fn where_it_stands(stand: Stand<'_>, question: &Question<'_>) -> Whereabouts {
-    let around = stand.around;
+fn where_it_stands(planner: Planner<'_>, question: &Question<'_>) -> Whereabouts {
+    let around = planner.around;
     let mut standing = Whereabouts {
         held: around.held.bound_to(),
         in_transaction: around.state.status.contains(Status::IN_TRANS),
         pinned: around.reason_for_primary(),
-        refused: refusal(stand, question),
+        refused: refusal(planner, question),
     };
-    if stand.is_held_on_replica() {
-        match stand.stays_on_replica(question) {
+    if planner.is_held_on_replica() {
+        match planner.stays_on_replica(question) {
             Ok(true) => {}
             Ok(false) => {
                 standing = Whereabouts { held: None, in_transaction: false, pinned: None, ..standing };

@@ -4,6 +4,7 @@
 //! runs. The state itself is in `crate::state`, and what follows from an answer in `delphinus_state`.
 
 mod defaults;
+mod full_answers;
 mod noted;
 mod questions;
 mod rights;
@@ -14,7 +15,6 @@ mod stored_code;
 mod temporary_tables;
 mod texts;
 mod tracking;
-mod uncut;
 mod user_variables;
 
 use delphinus_clients::Users;

@@ -36,7 +36,7 @@ mod kept_answer;
 mod ledger;
 #[cfg(test)]
 mod scene;
-mod spots;
+mod table_cells;
 mod token;
 mod touch;
 mod writing;
@@ -63,7 +63,7 @@ pub(crate) use catch_up::Patience;
 pub(crate) use demand::Reading;
 pub(crate) use kept_answer::origin_at;
 pub(crate) use ledger::{Depends, Ledger, TextHere, primary_of};
-pub use spots::spots_written;
+pub use table_cells::spots_written;
 pub(crate) use token::Token;
 
 /// One session's demands.

@@ -16,8 +16,8 @@
 //! | what the proxy answers itself | `answer/x` |
 //! | how the cluster looks to sessions, and what they report | `outlook` |
 //! | what a session has to find where it reads | `fresh` |
-//! | hints, rules, listeners for one kind of backend | `steer`, carried out by `extras` |
-//! | where a statement of the session goes as it stands | `stand` |
+//! | hints, rules, listeners for one kind of backend | `steer`, carried out by `steered` |
+//! | where a statement of the session goes as it stands | `planner` |
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
 //! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
@@ -25,22 +25,21 @@
 //! | whether it has changed accounts or rights | `follow/rights` |
 //! | what can go wrong | `proxy_error` |
 //! | which error does a client see | `client_error` |
-//! | what others want of a session while it waits | `calls`, and `watch` while a command is on its way |
+//! | what others want of a session while it waits | `interruptions`, and `watch` while a command is on its way |
 //! | what an operator sets for sessions | `settings` |
 //! | what the login has settled | `login_facts` |
 //!
 //! Which file may use which: `xtask/src/tidy/calls/layers.rs`.
 
 mod answer;
-mod calls;
 mod client_error;
 mod command;
 mod costs;
 mod explain;
-mod extras;
 mod follow;
 mod fresh;
 mod hold;
+mod interruptions;
 mod io;
 mod logged;
 mod login;
@@ -48,6 +47,7 @@ mod login_facts;
 mod needs;
 mod ordinary;
 mod outlook;
+mod planner;
 mod proxy_error;
 mod ready;
 mod rescue;
@@ -59,10 +59,10 @@ mod session;
 mod settings;
 mod settle;
 mod spent;
-mod stand;
 mod state;
 mod statements;
 mod steer;
+mod steered;
 mod watch;
 mod worker;
 

@@ -55,7 +55,7 @@ impl Session {
                 Some(_) => Err(Unsent::Planned(None)),
             };
         }
-        let plan = self.stand().plan(statement, &[]);
+        let plan = self.planner().plan(statement, &[]);
         self.held.activity.is_routed(plan.reason.number());
         self.route().checkout_at_once(plan.target).ok_or(Unsent::Planned(Some(plan)))
     }
@@ -86,7 +86,7 @@ impl Session {
 
     #[inline]
     fn send_off(&mut self, mut checkout: Checkout, input: Input) -> Result<UnderWay, Unsent> {
-        let place = (checkout.backend(), self.steering.on_replica);
+        let place = (checkout.backend(), self.steering.replica.is_there);
         self.causality.count_write(&self.worker.outlook.progress, place);
         self.begin_to_tell_ages(&checkout);
         if !self.client.post(&mut checkout, input) {

@@ -26,8 +26,8 @@ use crate::client_error::{self, ProxyError};
 use crate::hold::Held;
 use crate::io::{Cut, Input, Relayed};
 use crate::outlook::Outlook;
+use crate::planner::Planner;
 use crate::served::Served;
-use crate::stand::Stand;
 use crate::state::Wanted;
 
 pub(crate) use failover::{Seeking, told_instead};
@@ -104,19 +104,19 @@ pub(crate) enum Rescued {
 
 /// What is to become of a command whose answer is not a usual one, or that has none. `ran_s`: for how long it has run.
 pub(crate) fn judge(
-    stand: Stand<'_>,
+    planner: Planner<'_>,
     sent: Sent<'_>,
     backend: BackendId,
     forwarded: &Result<Relayed, Cut>,
     ran_s: u32,
 ) -> Verdict {
     let Some(trouble) = trouble(forwarded) else { return Verdict::Tell };
-    let harm = harm(sent, stand.around.state);
+    let harm = harm(sent, planner.around.state);
     let suspicion = match harm {
-        Harm::None => suspicion(trouble, backend, ran_s, stand.around.held),
+        Harm::None => suspicion(trouble, backend, ran_s, planner.around.held),
         _ => Suspicion::None,
     };
-    rescue(trouble, situation(stand, sent, harm, suspicion))
+    rescue(trouble, situation(planner, sent, harm, suspicion))
 }
 
 /// The same answer where it ends with an error by which the server closes the connection: the session goes on, with another one, and

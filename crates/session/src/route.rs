@@ -12,10 +12,10 @@ use crate::client_error::{ProxyError, Steered};
 use crate::fresh::{Causality, Patience};
 use crate::hold::Held;
 use crate::login_facts::LoginFacts;
+use crate::planner::Planner;
 use crate::rescue::{Seeking, Tries, Waits, leave_replica, roll_back_on_replica, take_bound};
 use crate::settings::Routing;
 use crate::spent::Timed;
-use crate::stand::Stand;
 use crate::state::Wanted;
 use crate::steer::{Around, Fate, Steering};
 
@@ -37,9 +37,9 @@ pub(crate) struct Route<'a> {
 }
 
 impl Route<'_> {
-    fn stand(&self) -> Stand<'_> {
+    fn planner(&self) -> Planner<'_> {
         let Self { held, state, steering, causality, login, routing, .. } = self;
-        Stand { around: Around { state, held, login, routing }, steering, causality }
+        Planner { around: Around { state, held, login, routing }, steering, causality }
     }
 
     fn seeking(&mut self) -> Seeking<'_> {
@@ -62,7 +62,7 @@ impl Route<'_> {
             Err(error) => return Box::pin(self.begin_after_loss(error)).await,
         }
         loop {
-            let plan = tries.planned.take().unwrap_or_else(|| self.stand().plan(statement, &tries.avoid));
+            let plan = tries.planned.take().unwrap_or_else(|| self.planner().plan(statement, &tries.avoid));
             self.held.activity.is_routed(plan.reason.number());
             let found = match self.checkout_at_once(plan.target) {
                 Some(checkout) => return Ok(checkout),
@@ -232,18 +232,18 @@ impl Route<'_> {
 impl Route<'_> {
     /// Sees to it that the session is where its next statement can run.
     pub(crate) async fn check_where_it_is(&mut self, question: &Question<'_>) -> Result<(), ProxyError> {
-        if !self.stand().is_held_on_replica() {
+        if !self.planner().is_held_on_replica() {
             return Ok(());
         }
         let Question { sql, statement, .. } = *question;
-        match self.stand().fate(question) {
+        match self.planner().fate(question) {
             Fate::Stays => {
                 self.steering.note_stay(sql, statement);
                 Ok(())
             }
             Fate::Leaves => Box::pin(self.leave_replica()).await,
             Fate::Moves => Box::pin(self.move_from_replica(statement)).await,
-            Fate::Refused => Err(self.stand().refused_like_everywhere().into()),
+            Fate::Refused => Err(self.planner().refused_like_everywhere().into()),
             Fate::Held(what) => Err(Steered::HeldOnReplica(what).into()),
             Fate::Restarts => match take_bound(self.held, self.state)? {
                 Some(checkout) => {
@@ -266,7 +266,7 @@ impl Route<'_> {
 
     async fn begin_elsewhere(&mut self, statement: &Statement) -> Result<(), ProxyError> {
         let avoid = self.held.source.outlook.avoided();
-        let mut plan = self.stand().plan(statement, &avoid);
+        let mut plan = self.planner().plan(statement, &avoid);
         if let Target::Replica(id) = plan.target
             && !self.held.source.outlook.is_read_only(id)
         {

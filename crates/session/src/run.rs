@@ -279,7 +279,7 @@ impl Session {
     pub(crate) fn count_route(&self) {
         let counters = &self.worker.counters;
         let counter =
-            if self.steering.on_replica { &counters.routed_replica } else { &counters.routed_primary };
+            if self.steering.replica.is_there { &counters.routed_replica } else { &counters.routed_primary };
         counter.increment();
     }
 
@@ -292,10 +292,10 @@ impl Session {
         shape: Shape,
     ) -> Result<Relayed, Cut> {
         self.count_route();
-        let place = (checkout.backend(), self.steering.on_replica);
+        let place = (checkout.backend(), self.steering.replica.is_there);
         self.causality.count_write(&self.worker.outlook.progress, place);
         self.begin_to_tell_ages(checkout);
-        let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
+        let deadline = if self.steering.of_command.is_asked { self.begin_steered(checkout) } else { None };
         let began = self.worker.outlook.needs_latency().then(rt::now);
         let question = if self.costs.is_running() { None } else { checkout.connection().begin_question() };
         let (client, mut watch) = self.watch();
@@ -306,9 +306,9 @@ impl Session {
         if !self.costs.is_running() {
             log_command(&self.client, checkout, (question, &relayed.response));
         }
-        if self.steering.is_asked {
+        if self.steering.of_command.is_asked {
             // Boxed: few statements have anything to end.
-            return Ok(Box::pin(self.end_extras(deadline, relayed)).await);
+            return Ok(Box::pin(self.end_steered(deadline, relayed)).await);
         }
         Ok(relayed)
     }
@@ -324,7 +324,7 @@ impl Session {
         sent: Sent<'_>,
     ) -> Result<Rescued, NetError> {
         let ran_s = self.held.activity.since_s(self.worker.registry.clock_s());
-        let verdict = judge(self.stand(), sent, checkout.backend(), &forwarded, ran_s);
+        let verdict = judge(self.planner(), sent, checkout.backend(), &forwarded, ran_s);
         if !matches!((&verdict, &forwarded), (Verdict::Tell | Verdict::Lost(_), Ok(_))) {
             log_try(&self.client, &self.statements, checkout.connection(), &self.costs, &forwarded);
         }

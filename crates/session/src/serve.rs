@@ -18,10 +18,10 @@ use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN, error_code, query_text_at};
 
 use crate::answer;
-use crate::calls::attend;
 use crate::client_error::{ClientError, ProxyError};
 use crate::command::long_data;
 use crate::costs::Issuer;
+use crate::interruptions::attend;
 use crate::io::{Input, Waited};
 use crate::logged::{Texts, entry_of, write};
 use crate::login::enter;
@@ -110,7 +110,7 @@ impl Session {
                 served = Box::pin(long_data::end_execution(self, served)).await;
             }
             self.client.drop_kept();
-            if self.steering.is_asked {
+            if self.steering.of_command.is_asked {
                 self.noted.end(&self.held.keys, &self.worker.users);
                 self.steering.end_command();
             }
@@ -181,7 +181,7 @@ impl Session {
                 || error == error_code::ER_QUERY_INTERRUPTED,
             route: match backend {
                 None => Route::Proxy,
-                Some(_) if self.steering.on_replica => Route::Replica,
+                Some(_) if self.steering.replica.is_there => Route::Replica,
                 Some(_) => Route::Primary,
             },
             ..entry_of(cost, &self.costs)

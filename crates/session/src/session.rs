@@ -22,12 +22,12 @@ use crate::hold::{Held, Seats};
 use crate::io::{Client, Input, LastBytes, Relayed};
 use crate::login::{Destination, check_schema, destination, first_state, lex, may_talk};
 use crate::login_facts::LoginFacts;
+use crate::planner::Planner;
 use crate::rescue::{Seeking, Stakes, count_unless_lost, lost_after_refusal, told_of_loss};
 use crate::route::Route;
 use crate::served::{Outcome, Served};
 use crate::settings::Settings;
 use crate::settle::Settling;
-use crate::stand::Stand;
 use crate::state::{AskedTracking, Lex, Ran, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::{Around, Occasion, Standing, Steering};
@@ -218,13 +218,13 @@ impl Session {
 
     /// Sees to it that what was noted about the command is looked after.
     pub(crate) fn looks_after_noted(&mut self) {
-        self.steering.is_asked |= !self.noted.is_empty();
+        self.steering.of_command.is_asked |= !self.noted.is_empty();
     }
 
     /// What of it has a say in where a statement goes.
     #[inline]
-    pub(crate) fn stand(&self) -> Stand<'_> {
-        Stand { around: self.around(), steering: &self.steering, causality: &self.causality }
+    pub(crate) fn planner(&self) -> Planner<'_> {
+        Planner { around: self.around(), steering: &self.steering, causality: &self.causality }
     }
 
     /// Forgets the session's own settings.
@@ -394,7 +394,7 @@ impl Session {
     ) -> Outcome {
         let Relayed { response, rest, len, is_untouched } = relayed;
         let has_begun = response.is_ok() && matches!(statement.class, Class::Begin | Class::StartTransaction);
-        if self.steering.on_replica && has_begun {
+        if self.steering.replica.is_there && has_begun {
             self.steering.begin_on_replica();
         }
         let ran = Ran { statement, text, response };

@@ -40,28 +40,13 @@ pub(crate) use trace::Trace;
 
 /// What is asked about the command that runs, and what holds for all commands of the session.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, each looked at by itself")]
 pub(crate) struct Steering {
-    /// Something was asked about the command that runs.
-    pub(crate) is_asked: bool,
+    pub(crate) of_command: OfCommand,
     /// A number made from the text of the command that runs, where reads go by that.
     pub(crate) text: u32,
-    wish: Option<AskedPlace>,
-    /// Whether its answer may come from the cache, or go there.
-    pub(crate) cache: Option<CacheWish>,
-    /// The rule that says so, and which answers are kept for it.
-    cache_rule: Option<Box<(Arc<str>, CacheTerms)>>,
     /// So many more questions are looked for by shortcuts.
     shortcuts_left: u8,
-    /// Its answer, which is to be kept.
-    pub(crate) keeping: Option<Box<Keeping>>,
-    /// How long the statement may run.
-    pub(crate) timeout: Option<Duration>,
-    /// How large its result may be.
-    pub(crate) cap: Option<Box<ResultCap>>,
-    /// How old what the command reads may be.
-    asked: Option<Consistency>,
-    /// The same for all commands, where that is said for the session, its user or all.
+    /// How old what is read may be, where that is said for the session, its user or all.
     standing: Option<Consistency>,
     /// What the session's own settings ask for.
     pub(crate) own: Option<Box<Hints>>,
@@ -71,25 +56,57 @@ pub(crate) struct Steering {
     pub(crate) guard: Guard,
     /// The limits that are about its statements.
     pub(crate) limits: Option<Box<Limited>>,
-    /// The connection that the session was given last is one to a replica.
-    pub(crate) on_replica: bool,
-    /// The transaction on the replica has read something, so that it cannot begin again elsewhere.
-    pub(crate) has_read: bool,
-    /// Something that was said in it holds for that connection only, or for a later transaction: even one without a view of its
-    /// own cannot begin again elsewhere.
-    pub(crate) is_rooted: bool,
-    /// A transaction of this session needed the primary when it had read on a replica: the next ones begin there.
-    pub(crate) needs_primary: bool,
-    /// The command's text is a rule's already.
-    pub(crate) is_rewritten: bool,
-    /// Where a rule wants the command copied to.
-    pub(crate) mirror: Option<CopyWanted>,
+    pub(crate) replica: OnReplica,
     /// The session wants each of its statements traced.
     pub(crate) traces: bool,
     /// What the log will be told of the command that runs.
     pub(crate) trace: Option<Box<Trace>>,
     /// Hints of this session that came to nothing.
     ignored: u64,
+}
+
+/// What is asked about the command that runs. It ends with the command.
+#[derive(Debug, Default)]
+pub(crate) struct OfCommand {
+    /// Something is.
+    pub(crate) is_asked: bool,
+    /// Its text is a rule's already.
+    pub(crate) is_rewritten: bool,
+    wish: Option<AskedPlace>,
+    /// How old what it reads may be.
+    consistency: Option<Consistency>,
+    /// Whether its answer may come from the cache, or go there.
+    pub(crate) cache: Option<CacheWish>,
+    /// The rule that says so, and which answers are kept for it.
+    cache_rule: Option<Box<(Arc<str>, CacheTerms)>>,
+    /// Its answer, which is to be kept.
+    pub(crate) keeping: Option<Box<Keeping>>,
+    /// How long the statement may run.
+    pub(crate) timeout: Option<Duration>,
+    /// How large its result may be.
+    pub(crate) cap: Option<Box<ResultCap>>,
+    /// Where a rule wants it copied to.
+    pub(crate) mirror: Option<CopyWanted>,
+}
+
+/// What replicas are to the session.
+#[derive(Debug, Default)]
+pub(crate) struct OnReplica {
+    /// The connection that it was given last is one to a replica.
+    pub(crate) is_there: bool,
+    /// A transaction needed the primary when it had read on a replica: the next ones begin there.
+    pub(crate) needs_primary: bool,
+    transaction: ReplicaTransaction,
+}
+
+/// The transaction on a replica.
+#[derive(Debug, Default)]
+struct ReplicaTransaction {
+    /// It has read something, so that it cannot begin again elsewhere.
+    has_read: bool,
+    /// Something that was said in it holds for that connection only, or for a later transaction: even one without a view of its
+    /// own cannot begin again elsewhere.
+    is_rooted: bool,
 }
 
 /// What holds for all commands of a session, by its user and its listener.
@@ -121,14 +138,15 @@ impl Steering {
     /// True if something may be asked beside this statement.
     #[inline]
     pub(crate) fn is_for(&self, statement: &Statement, held: &Held) -> bool {
-        self.always || self.on_replica && held.bound.is_some() || statement.uses.contains(Uses::HINTS)
+        self.always || self.replica.is_there && held.bound.is_some() || statement.uses.contains(Uses::HINTS)
     }
 
     /// Forgets the session's own settings.
     pub(crate) fn reset(&mut self, standing: Standing) {
         // What its program does in transactions is the same after a reset.
-        let needs_primary = self.needs_primary;
-        *self = Self { needs_primary, ..Self::new(standing) };
+        let needs_primary = self.replica.needs_primary;
+        *self = Self::new(standing);
+        self.replica.needs_primary = needs_primary;
     }
 
     /// Takes over new settings of the session; the rest is said for it otherwise, as for [`Steering::new`].
@@ -155,30 +173,21 @@ impl Steering {
     /// How old what is read may be, if anybody says.
     #[inline]
     pub(crate) fn consistency(&self) -> Option<Consistency> {
-        self.asked.or(self.standing)
+        self.of_command.consistency.or(self.standing)
     }
 
     /// Forgets what was about one command.
     #[inline]
     pub(crate) fn end_command(&mut self) {
-        if self.is_asked {
-            self.is_asked = false;
-            self.is_rewritten = false;
-            self.asked = None;
-            self.wish = None;
-            self.timeout = None;
-            self.cap = None;
-            self.cache = None;
-            self.cache_rule = None;
-            self.keeping = None;
-            self.mirror = None;
+        if self.of_command.is_asked {
+            self.of_command = OfCommand::default();
         }
     }
 
     /// Where the command is wanted.
     #[inline]
     pub(crate) fn wish(&self) -> Option<Wish<'_>> {
-        self.wish.as_ref().map(|asked| match asked {
+        self.of_command.wish.as_ref().map(|asked| match asked {
             AskedPlace::Hint(place) => Wish::Hint(place.as_place()),
             AskedPlace::Rule(place) => Wish::Rule(place.as_place()),
         })
@@ -186,6 +195,6 @@ impl Steering {
 
     /// The same, and by whom.
     pub(crate) fn asked_place(&self) -> Option<&AskedPlace> {
-        self.wish.as_ref()
+        self.of_command.wish.as_ref()
     }
 }

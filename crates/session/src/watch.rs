@@ -17,11 +17,11 @@ use delphinus_view::StoredCode;
 use delphinus_wire::response::SessionChanges;
 use delphinus_wire::{Capabilities, Command, HEADER_LEN, query_text_at};
 
-use crate::calls::attend;
 use crate::client_error::{ClientError, ProxyError};
 use crate::costs::Costs;
 use crate::follow::Noted;
 use crate::hold::Held;
+use crate::interruptions::attend;
 use crate::io::{Beside, Break, Client, Ending, while_wanted};
 use crate::outlook::{HUNG, Outlook};
 use crate::rescue::Waits;
@@ -72,7 +72,8 @@ impl Beside for Watch<'_> {
 
     #[inline]
     fn is_too_large(&mut self, rows: u64, bytes: u64) -> bool {
-        let is_too_large = self.steering.cap.as_mut().is_some_and(|cap| cap.is_exceeded(rows, bytes));
+        let is_too_large =
+            self.steering.of_command.cap.as_mut().is_some_and(|cap| cap.is_exceeded(rows, bytes));
         if is_too_large {
             // Its client gets a part, or an error: others may have all of it.
             self.steering.keep_nothing();
@@ -92,7 +93,7 @@ impl Beside for Watch<'_> {
 
     fn error_of_limit(&self, seq: u8, client: Capabilities) -> Vec<u8> {
         let mut out = Vec::new();
-        if let Some(reached) = self.steering.cap.as_ref().map(|cap| cap.reached()) {
+        if let Some(reached) = self.steering.of_command.cap.as_ref().map(|cap| cap.reached()) {
             ClientError::from(&ProxyError::from(reached)).put(&mut out, seq, client);
         }
         out
@@ -100,7 +101,7 @@ impl Beside for Watch<'_> {
 
     #[inline]
     fn passes(&mut self, bytes: &[u8]) {
-        if self.steering.is_asked {
+        if self.steering.of_command.is_asked {
             self.steering.keep_more(bytes);
             self.answer_begins();
         }
@@ -131,7 +132,7 @@ impl Watch<'_> {
         match deadline {
             Some(deadline) if !matches!(done, Err(ProxyError::ClientGone)) => {
                 let (rest, done) = deadline.end_own(done, self.state.flavor()).await;
-                self.steering.timeout = Some(rest);
+                self.steering.of_command.timeout = Some(rest);
                 done
             }
             _ => done,

@@ -21,7 +21,7 @@ const MOST_KNOTTED: usize = 1;
 
 /// The root, which brings the parts together: only these, and what is below them, know the whole.
 const ROOT: [&str; 9] =
-    ["command", "extras", "lib", "login", "ordinary", "run", "serve", "session", "worker"];
+    ["command", "lib", "login", "ordinary", "run", "serve", "session", "steered", "worker"];
 /// What a part must not take, and its module: it gets the parts, the pool or the counters that it uses.
 const WHOLE: [(&str, &str); 2] = [("session", "Session"), ("worker", "Worker")];
 /// So many parts a type may borrow to change them.

@@ -30,7 +30,7 @@ pub(super) async fn bulk_execute(session: &mut Session, input: Input, id: Client
     {
         return session.refuse(input, error).await;
     }
-    if let Some(wanted) = session.steering.mirror.take() {
+    if let Some(wanted) = session.steering.of_command.mirror.take() {
         wanted.skip(&session.worker.mirrors);
     }
     match session.carry(input, &mut job).await? {

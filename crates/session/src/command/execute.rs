@@ -16,7 +16,6 @@ use super::params::note_types;
 use super::query::Short;
 use crate::answer::{Form, shows_counters};
 use crate::client_error::ProxyError;
-use crate::extras::Asks;
 use crate::hold::forget_schema;
 use crate::io::{Input, LastBytes, Relayed};
 use crate::needs::{Needs, is_about_last_statement, pinning};
@@ -26,6 +25,7 @@ use crate::session::Session;
 use crate::state::{Ran, Wanted};
 use crate::statements::{Own, Sharing};
 use crate::steer::{CommandCopy, Occasion, hints_of, values};
+use crate::steered::Asks;
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
@@ -186,7 +186,7 @@ impl Session {
         {
             return Ok(Some(served));
         }
-        if let Some(wanted) = self.steering.mirror.take() {
+        if let Some(wanted) = self.steering.of_command.mirror.take() {
             let capabilities = self.client.capabilities;
             let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
             let copy = || {
@@ -196,7 +196,7 @@ impl Session {
             };
             wanted.send(&self.worker.mirrors, (statement, copy), &self.state, &self.held);
         }
-        if self.steering.cache.is_none() || asks_for_cursor(flags) {
+        if self.steering.of_command.cache.is_none() || asks_for_cursor(flags) {
             return Ok(None);
         }
         self.answer_from_cache(Asks::Prepared { input, id, params }, statement).await

@@ -157,8 +157,8 @@ impl Session {
             }
         }
         // The preparation is not what the limit is for.
-        self.steering.timeout = None;
-        self.steering.mirror = None;
+        self.steering.of_command.timeout = None;
+        self.steering.of_command.mirror = None;
         let id = self.statements.next_id();
         match self.carry(input, &mut Preparation { statement, id }).await? {
             Carried::Through(checkout, relayed, _) => {

@@ -13,7 +13,6 @@ use delphinus_wire::response::Layer;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, query_attributes, query_text_at};
 
 use crate::client_error::ProxyError;
-use crate::extras::Asks;
 use crate::follow::{Noted, uncover};
 use crate::io::{Input, Relayed, Text};
 use crate::needs::{Needs, as_unknown, may_make_ids_unseen};
@@ -21,6 +20,7 @@ use crate::run::{Begun, Carried, Job, leave_no_old_list, restore_insert_id};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{Asking, CommandCopy, Fitness, Occasion, execution, hints_of, shortcut_of};
+use crate::steered::Asks;
 
 /// A text that begins later than this has query attributes before it.
 const EMPTY_ATTRIBUTES: usize = 3;
@@ -133,7 +133,7 @@ impl Session {
         }
         if needs.has(Needs::STEERING) {
             match Box::pin(self.steer_query(text, &statement)).await {
-                Ok(None) if self.steering.cache.is_some() => {
+                Ok(None) if self.steering.of_command.cache.is_some() => {
                     if let Some(served) =
                         Box::pin(self.answer_from_cache(Asks::Text(text), &statement)).await?
                     {
@@ -180,7 +180,7 @@ impl Session {
         if instead.is_none() && !statement.uses.contains(Uses::ROUTE) {
             self.route().check_where_it_is(&question).await?;
         }
-        if let Some(wanted) = self.steering.mirror.take() {
+        if let Some(wanted) = self.steering.of_command.mirror.take() {
             let copy = || input.is_whole().then(|| CommandCopy::Text(sql));
             wanted.send(&self.worker.mirrors, (statement, copy), &self.state, &self.held);
         }

@@ -227,7 +227,7 @@ impl Session {
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held.max(sent.at)];
         let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
         let question = Question { sql, lex: self.state.lex(), statement: &statement };
-        let rows = explained(self.stand(), &question, &attributes, explain);
+        let rows = explained(self.planner(), &question, &attributes, explain);
         self.client.skip(input).await?;
         let answer = as_answer(rows, self.text_shape());
         self.answer(&answer).await

@@ -16,7 +16,7 @@ use delphinus_topology::{Collation, Collations};
 use delphinus_wire::error_code;
 use delphinus_wire::response::TextResult;
 
-use super::uncut::uncut;
+use super::full_answers::uncut;
 use crate::state::{Ran, Wanted};
 
 impl Wanted {

@@ -8,7 +8,7 @@ use delphinus_sql::{Class, Effects, Flavor};
 use delphinus_state::PinReason;
 use delphinus_wire::response::TextResult;
 
-use super::uncut::uncut;
+use super::full_answers::uncut;
 use crate::state::{Ran, Wanted};
 
 /// More than any server has counted: the next question shows another number.

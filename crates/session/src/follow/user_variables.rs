@@ -7,7 +7,7 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Flavor, SqlText};
 use delphinus_state::{MOST_USER_VARS, PinReason, READ_AT_ONCE, UserValue, read_back_sql, room_for_values};
 
-use super::uncut::uncut;
+use super::full_answers::uncut;
 use crate::state::{Ran, Wanted};
 
 impl Wanted {

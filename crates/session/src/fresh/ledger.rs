@@ -14,7 +14,7 @@ use delphinus_sql::{LexOptions, Statement, Touched, Written};
 use delphinus_topology::{BackendId, ClusterId, Snapshot, Succession};
 use delphinus_view::{Changing, StoredCode};
 
-use super::spots::{spots_read, spots_written};
+use super::table_cells::{spots_read, spots_written};
 use crate::outlook::Outlook;
 
 /// A server that does not know that its client has gone may go on with a write for so long.

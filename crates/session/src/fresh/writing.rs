@@ -242,7 +242,7 @@ mod tests {
 
     use super::super::after::Done;
     use super::super::scene::{PRIMARY, Scene};
-    use super::super::spots::spots_written;
+    use super::super::table_cells::spots_written;
     use super::super::{Causality, Ledger};
     use super::*;
 

@@ -27,14 +27,14 @@ pub(crate) async fn roll_back_on_replica(
     held: &mut Held,
     state: &mut Wanted,
 ) -> ProxyError {
-    if !steering.needs_primary {
+    if !steering.replica.needs_primary {
         tracing::info!(
             session.id = held.activity.id.0,
             user = %held.activity.user(),
             "a READ ONLY transaction needed the primary after it had read on a replica: the session's next ones begin there"
         );
     }
-    steering.needs_primary = true;
+    steering.replica.needs_primary = true;
     held.source.counters.read_only_restarts.increment();
     if let Err(error) = checkout.query(ROLLBACK).await {
         return lost(&error.to_string(), held, state);

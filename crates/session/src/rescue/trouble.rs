@@ -13,8 +13,8 @@ use delphinus_wire::response::Status;
 use super::Sent;
 use crate::hold::Held;
 use crate::io::{Cut, Relayed};
+use crate::planner::Planner;
 use crate::settings::Failover;
-use crate::stand::Stand;
 use crate::state::Wanted;
 
 /// A read that has run for so long when its connection breaks may be one that somebody wanted to end. By a clock that ticks once a
@@ -71,8 +71,8 @@ pub(super) fn trouble(forwarded: &Result<Relayed, Cut>) -> Option<Trouble> {
 }
 
 /// What the session is in, when something goes wrong with what it has sent.
-pub(super) fn situation(stand: Stand<'_>, sent: Sent<'_>, harm: Harm, suspicion: Suspicion) -> Situation {
-    let (held, state) = (stand.around.held, stand.around.state);
+pub(super) fn situation(planner: Planner<'_>, sent: Sent<'_>, harm: Harm, suspicion: Suspicion) -> Situation {
+    let (held, state) = (planner.around.held, planner.around.state);
     let transaction = state.transaction();
     Situation {
         harm,
@@ -80,10 +80,10 @@ pub(super) fn situation(stand: Stand<'_>, sent: Sent<'_>, harm: Harm, suspicion:
         is_at_hand: sent.input.is_whole() && !held.activity.is_killed(),
         holds: state.holds(),
         transaction,
-        side: side(stand),
+        side: side(planner),
         next: next_primary(held.source.failover.get()),
         suspicion,
-        may_have_committed: stand.causality.may_have_committed(transaction != Transaction::None),
+        may_have_committed: planner.causality.may_have_committed(transaction != Transaction::None),
         attempt: sent.attempt,
     }
 }
@@ -93,9 +93,9 @@ pub(super) fn harm(sent: Sent<'_>, state: &Wanted) -> Harm {
     if sent.runs { Harm::of(sent.statement, state.status.contains(Status::IN_TRANS)) } else { Harm::None }
 }
 
-fn side(stand: Stand<'_>) -> Side {
-    if stand.steering.on_replica {
-        Side::Replica { may_leave: stand.around.login.listener.mode == ListenerMode::Split }
+fn side(planner: Planner<'_>) -> Side {
+    if planner.steering.replica.is_there {
+        Side::Replica { may_leave: planner.around.login.listener.mode == ListenerMode::Split }
     } else {
         Side::Primary
     }

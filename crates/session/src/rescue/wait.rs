@@ -16,9 +16,9 @@ use delphinus_sql::Flavor;
 use super::Seeking;
 use super::gate::Gate;
 use crate::answer::killed;
-use crate::calls::attend;
 use crate::client_error::ProxyError;
 use crate::hold::Held;
+use crate::interruptions::attend;
 
 /// How often a statement that waits looks whether its client is still there.
 const LOOK: Duration = Duration::from_secs(1);

@@ -305,7 +305,7 @@ impl Answers {
 impl Steering {
     /// More of an answer has passed.
     pub(crate) fn keep_more(&mut self, bytes: &[u8]) {
-        if let Some(keeping) = &mut self.keeping {
+        if let Some(keeping) = &mut self.of_command.keeping {
             keeping.push(bytes);
         }
     }
@@ -313,12 +313,12 @@ impl Steering {
     /// True if the client may have this answer, which is kept, however its result is limited.
     #[inline]
     pub(crate) fn may_give(&self, kept: &Kept) -> bool {
-        self.cap.as_ref().is_none_or(|cap| cap.has_room_for(kept.answer.bytes.len() as u64))
+        self.of_command.cap.as_ref().is_none_or(|cap| cap.has_room_for(kept.answer.bytes.len() as u64))
     }
 
     /// What passes is not what others may see.
     pub(crate) fn keep_nothing(&mut self) {
-        if let Some(keeping) = &mut self.keeping {
+        if let Some(keeping) = &mut self.of_command.keeping {
             keeping.give_up();
         }
     }
@@ -326,9 +326,9 @@ impl Steering {
     /// For how long the answer may be kept, and how, where that is asked for; `usual`: how, where no rule says it; `longest`: not longer,
     /// as rights may change where the proxy does not see it.
     pub(crate) fn keeps(&self, (usual, longest): (CacheTerms, Duration)) -> Option<Wanting> {
-        match self.cache {
+        match self.of_command.cache {
             Some(CacheWish::TtlMs(ttl @ 1..)) => {
-                let (rule, terms) = match self.cache_rule.as_deref() {
+                let (rule, terms) = match self.of_command.cache_rule.as_deref() {
                     Some((rule, terms)) => (Some(rule.clone()), *terms),
                     None => (None, usual),
                 };

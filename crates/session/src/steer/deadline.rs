@@ -31,7 +31,7 @@ enum Stage {
 impl Steering {
     /// Begins to watch over what runs on this connection, if it has only so much time.
     pub(crate) fn begin_deadline(&self, checkout: &mut Checkout, held: &Held) -> Option<Deadline> {
-        let limit = self.timeout?;
+        let limit = self.of_command.timeout?;
         Some(Deadline::begin(limit, held.running_on(checkout), held.source.counters.clone()))
     }
 }
@@ -108,7 +108,7 @@ impl Drop for Deadline {
 impl Steering {
     /// An error if nothing is left of the statement's time, where something was run for it before: it is not begun then.
     pub(crate) fn in_time(&self, flavor: Flavor) -> Result<(), ProxyError> {
-        if self.timeout == Some(Duration::ZERO) { Err(took_too_long(flavor)) } else { Ok(()) }
+        if self.of_command.timeout == Some(Duration::ZERO) { Err(took_too_long(flavor)) } else { Ok(()) }
     }
 }
 

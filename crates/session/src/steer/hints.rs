@@ -52,10 +52,10 @@ impl Steering {
         if let (Some(place), true) = (&place, asked.wanted.is_some()) {
             ignored.extend(self.why_not_there(question, place, around, outlook).map(str::to_owned));
         }
-        self.asked = asked.consistency;
-        self.cache = asked.cache.or(standing.cache);
-        self.wish = place.map(AskedPlace::Hint);
-        self.timeout = time_of(asked.timeout_ms.or(standing.timeout_ms));
+        self.of_command.consistency = asked.consistency;
+        self.of_command.cache = asked.cache.or(standing.cache);
+        self.of_command.wish = place.map(AskedPlace::Hint);
+        self.of_command.timeout = time_of(asked.timeout_ms.or(standing.timeout_ms));
         ignored
     }
 
@@ -93,12 +93,12 @@ impl Steering {
         }
         let (is_held, mode) = (around.held.bound.is_some(), around.login.listener.mode);
         if is_primary {
-            let stays = is_held && self.on_replica && self.has_read;
+            let stays = is_held && self.replica.is_there && self.replica.transaction.has_read;
             let is_kept = stays || mode == ListenerMode::ReadOnly;
             return is_kept.then_some("the session is on a replica");
         }
         let statement = question.statement;
-        if is_held && self.on_replica || self.scope(statement, around) == Scope::ReadOnlyTransaction {
+        if is_held && self.replica.is_there || self.scope(statement, around) == Scope::ReadOnlyTransaction {
             return None;
         }
         match (mode, obstacle(&self.intent(statement, &[], around))) {

@@ -17,8 +17,8 @@ impl Steering {
         let Some(limits) = self.limits.as_ref() else { return };
         let digest = limits.needs_digest().then(|| digest(question.sql, question.lex, &mut Vec::new()));
         let about = limitable(state, digest);
-        self.timeout = self.timeout.or_else(|| limits.timeout(&about));
-        self.cap = limits.cap(&about).map(Box::new);
+        self.of_command.timeout = self.of_command.timeout.or_else(|| limits.timeout(&about));
+        self.of_command.cap = limits.cap(&about).map(Box::new);
     }
 
     /// How long its client may send nothing, in seconds; 0: as long as it likes.

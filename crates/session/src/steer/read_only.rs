@@ -12,7 +12,7 @@ use delphinus_state::{PinReason, fixes, isolation_is, reads_only};
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
-use super::{Around, Steering};
+use super::{Around, ReplicaTransaction, Steering};
 use crate::state::Wanted;
 
 /// The id that the next INSERT takes. No other connection can be given it, but in a transaction that cannot write nothing takes
@@ -39,20 +39,21 @@ pub(crate) enum Fate {
 impl Steering {
     /// True if something holds the session to a replica, although its listener is for writing, too.
     pub(crate) fn is_held_on_replica(&self, around: Around<'_>) -> bool {
-        self.on_replica && around.held.bound.is_some() && around.login.listener.mode == ListenerMode::Split
+        self.replica.is_there
+            && around.held.bound.is_some()
+            && around.login.listener.mode == ListenerMode::Split
     }
 
     /// Takes in where the next statement goes.
     #[inline]
     pub(crate) fn goes_to(&mut self, target: RouteTarget) {
-        self.on_replica = target != RouteTarget::Primary;
-        self.has_read = true;
+        self.replica.is_there = target != RouteTarget::Primary;
+        self.replica.transaction.has_read = true;
     }
 
     /// A transaction has begun there.
     pub(crate) fn begin_on_replica(&mut self) {
-        self.has_read = false;
-        self.is_rooted = false;
+        self.replica.transaction = ReplicaTransaction::default();
     }
 
     /// What becomes of the statement; `lacks`: whether that replica is not known to have what the client has named.
@@ -66,7 +67,7 @@ impl Steering {
         if !is_open(around) && holds_insert_id(around.state) {
             return Fate::Leaves;
         }
-        let (lists_changes, has_read) = (lex.flavor == Flavor::MariaDb, self.has_read);
+        let (lists_changes, has_read) = (lex.flavor == Flavor::MariaDb, self.replica.transaction.has_read);
         let fate = match in_read_only(statement, Progress { has_read, lists_changes }) {
             InReadOnly::Run
                 if fixes_variables(question)
@@ -104,7 +105,8 @@ impl Steering {
     /// Nothing was read yet, or each statement has a view of its own, and the primary has all that the replica had.
     fn may_move(&self, around: Around<'_>) -> bool {
         let views = ["READ-COMMITTED", "READ-UNCOMMITTED"];
-        !self.has_read || !self.is_rooted && isolation_is(&around.state.want.vars, &views)
+        !self.replica.transaction.has_read
+            || !self.replica.transaction.is_rooted && isolation_is(&around.state.want.vars, &views)
     }
 
     /// True for a read that must not, or that somebody does not want to, run on the replica.
@@ -129,15 +131,16 @@ impl Steering {
             Some(Place::Among(ids)) => !ids.contains(&here),
             Some(Place::Replica) | None => false,
         };
-        !self.has_read && (is_unwanted || lacks(here))
+        !self.replica.transaction.has_read && (is_unwanted || lacks(here))
     }
 
     /// The statement runs there.
     pub(crate) fn note_stay(&mut self, sql: &[u8], statement: &Statement) {
-        self.has_read |= looks_at_data(sql, statement);
+        self.replica.transaction.has_read |= looks_at_data(sql, statement);
         // With AND CHAIN another one begins, as this one was begun.
         let roots = Effects::SETS_SYSTEM_VARS.union(Effects::BEGINS_TRANSACTION);
-        self.is_rooted |= statement.class == Class::Savepoint || statement.effects.intersects(roots);
+        self.replica.transaction.is_rooted |=
+            statement.class == Class::Savepoint || statement.effects.intersects(roots);
     }
 }
 

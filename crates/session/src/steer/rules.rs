@@ -25,29 +25,30 @@ impl<'a> Around<'a> {
 impl Steering {
     /// Takes over what a rule that matches says, where hints say nothing else.
     pub(crate) fn take_rule(&mut self, rule: &Rule) -> Result<(), Steered> {
-        self.mirror = CopyWanted::by(rule);
+        self.of_command.mirror = CopyWanted::by(rule);
         if let Some(message) = &rule.then.reject {
             return Err(Steered::RejectedByRule(message.clone()));
         }
-        if self.wish.is_none() {
-            self.wish = rule.then.place.clone().map(AskedPlace::Rule);
+        if self.of_command.wish.is_none() {
+            self.of_command.wish = rule.then.place.clone().map(AskedPlace::Rule);
         }
-        if self.timeout.is_none() {
-            self.timeout = rule.then.timeout;
+        if self.of_command.timeout.is_none() {
+            self.of_command.timeout = rule.then.timeout;
         }
         let own = self.own.as_ref().and_then(|own| own.consistency);
-        if self.asked.is_none() && own.is_none() {
-            self.asked = rule.then.consistency;
+        if self.of_command.consistency.is_none() && own.is_none() {
+            self.of_command.consistency = rule.then.consistency;
         }
-        if let (None, Some(ttl)) = (self.cache, rule.then.cache_ttl) {
-            self.cache = Some(CacheWish::of_ms(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)));
-            self.cache_rule = Some(Box::new((rule.name.clone(), rule.then.cache_terms)));
+        if let (None, Some(ttl)) = (self.of_command.cache, rule.then.cache_ttl) {
+            self.of_command.cache =
+                Some(CacheWish::of_ms(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)));
+            self.of_command.cache_rule = Some(Box::new((rule.name.clone(), rule.then.cache_terms)));
         }
         Ok(())
     }
 
     /// True if the rule wants the session to keep its connection. A transaction on a replica is not to stay there when it has ended.
     pub(crate) fn is_dedicated_by(&self, rule: &Rule, held: &Held) -> bool {
-        rule.then.dedicates && !(self.on_replica && held.bound.is_some())
+        rule.then.dedicates && !(self.replica.is_there && held.bound.is_some())
     }
 }

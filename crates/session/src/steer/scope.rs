@@ -55,7 +55,7 @@ impl Steering {
         }
         let autocommit_off = around.autocommit_off();
         let begins = matches!(statement.class, Class::Begin | Class::StartTransaction);
-        let may_go = around.routing.replica_read_only_transactions && !self.needs_primary;
+        let may_go = around.routing.replica_read_only_transactions && !self.replica.needs_primary;
         if (begins || autocommit_off) && may_go && !around.is_serializable() {
             let reads_only = reads_only(&around.state.want.vars);
             return Scope::of_transaction(statement, reads_only, autocommit_off);
@@ -78,7 +78,7 @@ impl Steering {
         if statement.access == Access::Write {
             return statement.is_of_session;
         }
-        around.autocommit_off() && !self.needs_primary && !around.is_serializable()
+        around.autocommit_off() && !self.replica.needs_primary && !around.is_serializable()
     }
 
     /// What the router has to know.

@@ -51,7 +51,7 @@ impl Steering {
     #[inline]
     pub(crate) fn may_be_short(&self) -> bool {
         self.shortcuts_left > 0
-            && !self.is_rewritten
+            && !self.of_command.is_rewritten
             && self.own.is_none()
             && self.limits.is_none()
             && !self.traces
@@ -78,13 +78,13 @@ impl Steering {
         let rule = rules.iter().position(|rule| *rule.name == *name)?;
         let is_plain = self.own.is_none()
             && !statement.uses.contains(Uses::HINTS)
-            && !self.is_rewritten
+            && !self.of_command.is_rewritten
             && rules.look_at_statements_only()
             && rules.at(rule).is_some_and(only_keeps);
         is_plain.then(|| Shortcut {
             statement: *statement,
             digest,
-            consistency: self.asked,
+            consistency: self.of_command.consistency,
             wanting: wanting.clone(),
             rules: rules.clone(),
             rule,
@@ -93,8 +93,8 @@ impl Steering {
 
     /// Takes over what steering has found before.
     pub(crate) fn take_shortcut(&mut self, shortcut: &Shortcut) {
-        self.is_asked = true;
-        self.asked = shortcut.consistency;
+        self.of_command.is_asked = true;
+        self.of_command.consistency = shortcut.consistency;
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
         assert!(!steering.may_be_short(), "none was ever found");
         steering.is_shorter();
         assert!(steering.may_be_short());
-        (steering.is_asked, steering.is_rewritten) = (true, true);
+        (steering.of_command.is_asked, steering.of_command.is_rewritten) = (true, true);
         assert!(!steering.may_be_short());
         steering.end_command();
         assert!(steering.may_be_short());

@@ -49,7 +49,7 @@ impl Session {
         attributes: Hints,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
         let statement = question.statement;
-        self.steering.is_asked = true;
+        self.steering.of_command.is_asked = true;
         if statement.uses.contains(Uses::ROUTE) && statement.class == Class::Explain {
             // Not this one is about to run.
             return Ok(None);
@@ -58,7 +58,7 @@ impl Session {
             self.begin_trace(question, &attributes);
         }
         check_listener(self.login.listener.mode, question)?;
-        if self.steering.is_rewritten {
+        if self.steering.of_command.is_rewritten {
             // What was said of the client's own text holds for the one in its place: of that, the limits would be those of another digest.
             return Ok(None);
         }
@@ -66,7 +66,7 @@ impl Session {
         let mut instead = None;
         if !self.settings.routing.rules.is_empty() {
             instead = self.follow_rule(question, &attributes).await?;
-            self.steering.is_rewritten = instead.is_some();
+            self.steering.of_command.is_rewritten = instead.is_some();
         }
         self.steering.take_limits(question, &self.state);
         Ok(instead)
@@ -111,7 +111,7 @@ impl Session {
         if let Some(CacheWish::TtlMs(1..)) = asked.cache
             && let Some(why) = self.why_not_cached(question.statement)
         {
-            self.steering.cache = Some(CacheWish::Never);
+            self.steering.of_command.cache = Some(CacheWish::Never);
             self.cannot(why)?;
         }
         Ok(())
@@ -155,7 +155,7 @@ impl Session {
 impl Session {
     /// Notes what is known of a statement before it runs.
     fn begin_trace(&mut self, question: &Question<'_>, attributes: &Hints) {
-        let explanation = explained(self.stand(), question, attributes, Explanation::new);
+        let explanation = explained(self.planner(), question, attributes, Explanation::new);
         self.held.taken.set(None);
         self.steering.trace = Some(Trace::of(explanation));
     }
@@ -180,10 +180,10 @@ impl Session {
     }
 
     /// What is done beside sending a statement of which something was asked.
-    pub(crate) fn begin_extras(&mut self, checkout: &mut Checkout) -> Option<Deadline> {
-        if self.steering.keeping.is_some() {
+    pub(crate) fn begin_steered(&mut self, checkout: &mut Checkout) -> Option<Deadline> {
+        if self.steering.of_command.keeping.is_some() {
             let origin = self.origin(checkout);
-            if let Some(keeping) = &mut self.steering.keeping {
+            if let Some(keeping) = &mut self.steering.of_command.keeping {
                 let giver = Giver::of(checkout, &self.worker.outlook, &self.state.want.vars);
                 keeping.begin(origin, giver);
             }
@@ -194,16 +194,18 @@ impl Session {
 
     /// What an answer will have that is about to be asked for there, to be kept.
     fn origin(&self, checkout: &mut Checkout) -> Origin {
-        let depends = self.steering.keeping.as_ref().and_then(|keeping| keeping.depends.as_ref());
+        let depends = self.steering.of_command.keeping.as_ref().and_then(|keeping| keeping.depends.as_ref());
         let (ledger, rights) = (self.worker.ledger.as_ref(), checkout.connection().rights());
-        let find = || self.stand().origin(checkout.backend(), rights);
+        let find = || self.planner().origin(checkout.backend(), rights);
         Ledger::origin(ledger, depends, &self.worker.outlook, find)
     }
 
     /// The same at the end of the response.
-    pub(crate) async fn end_extras(&mut self, deadline: Option<Deadline>, relayed: Relayed) -> Relayed {
+    pub(crate) async fn end_steered(&mut self, deadline: Option<Deadline>, relayed: Relayed) -> Relayed {
         self.steering.keep_more(&relayed.rest.data()[..relayed.len]);
-        if let (Some(keeping), Some(answers)) = (self.steering.keeping.take(), &self.worker.answers) {
+        if let (Some(keeping), Some(answers)) =
+            (self.steering.of_command.keeping.take(), &self.worker.answers)
+        {
             keeping.end(&relayed.response, answers, &self.worker.outlook.progress);
         }
         match deadline {
@@ -235,7 +237,7 @@ impl Session {
 
     fn asking_cache(&self) -> FromCache<'_> {
         let Self { worker, client, statements, costs, .. } = self;
-        FromCache { stand: self.stand(), worker, client, statements, costs }
+        FromCache { planner: self.planner(), worker, client, statements, costs }
     }
 
     /// What is wanted of the answer, where it may be kept.
@@ -248,13 +250,13 @@ impl Session {
     pub(crate) fn why_not_cached(&mut self, statement: &Statement) -> Option<&'static str> {
         // The key is written by what the session wants, which has to be what it began with.
         self.state.keep_defaults(self.held.source.users.defaults(), self.held.rights);
-        let level = self.stand().level();
+        let level = self.planner().level();
         why_not_cached(self.worker.answers.as_deref(), statement, &mut self.state, &self.held, level)
     }
 
     /// Whether the session may be given an answer that is kept.
     pub(crate) fn fitness(&self, origin: &Origin) -> Fitness {
-        self.stand().fitness(origin, self.worker.ledger.as_deref())
+        self.planner().fitness(origin, self.worker.ledger.as_deref())
     }
 
     /// Waits for somebody else's answer to the same question, or sees to it that the answer that follows is kept.
@@ -266,7 +268,7 @@ impl Session {
     ) -> Result<Option<Served>, NetError> {
         let Some(answers) = self.worker.answers.clone() else { return Ok(None) };
         let patience = self.settings.routing.cache_wait;
-        let patience = self.steering.timeout.map_or(patience, |limit| limit.min(patience));
+        let patience = self.steering.of_command.timeout.map_or(patience, |limit| limit.min(patience));
         let fitness = |origin: &Origin| self.fitness(origin);
         let (held, stream, waits) = (&self.held, &self.client.stream, &self.worker.waits);
         let waiter = Waiter { held, flavor: self.state.flavor(), stream, waits };
@@ -281,7 +283,7 @@ impl Session {
             Ok(Consulted::Wants(mut keeping)) => {
                 keeping.beside = beside;
                 keeping.depends = self.asking_cache().depends(asks);
-                self.steering.keeping = Some(keeping);
+                self.steering.of_command.keeping = Some(keeping);
             }
             // One that is too large for this client, perhaps: its own is not kept.
             Ok(Consulted::Knows(_) | Consulted::Nothing) => {}

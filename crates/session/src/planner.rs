@@ -1,6 +1,6 @@
 //! A session as it stands: where a statement of it would go now, and why. Changes nothing of the session.
 
-mod kept;
+mod cached;
 
 use delphinus_clients::ListenerMode;
 use delphinus_net::rt;
@@ -15,14 +15,14 @@ use crate::steer::{Around, Fate, Steering};
 
 /// What of a session has a say in where a statement goes.
 #[derive(Clone, Copy)]
-pub(crate) struct Stand<'a> {
+pub(crate) struct Planner<'a> {
     /// Its state, and what it holds.
     pub around: Around<'a>,
     pub steering: &'a Steering,
     pub causality: &'a Causality,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> Planner<'a> {
     /// Decides where a statement goes. Made once; nothing looks at the text again.
     #[inline]
     pub(crate) fn plan(self, statement: &Statement, avoid: &[BackendId]) -> Plan {

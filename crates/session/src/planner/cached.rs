@@ -6,11 +6,11 @@ use delphinus_pool::Epoch;
 use delphinus_sql::Consistency;
 use delphinus_topology::{Backend, BackendId};
 
-use super::Stand;
+use super::Planner;
 use crate::fresh::{Ledger, origin_at, primary_of};
 use crate::steer::Fitness;
 
-impl Stand<'_> {
+impl Planner<'_> {
     /// How old what it reads may be.
     pub(crate) fn level(self) -> Consistency {
         self.around.held.source.outlook.with_snapshot(|snapshot, _| self.reading(snapshot).level)

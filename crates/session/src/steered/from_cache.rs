@@ -11,7 +11,7 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN};
 use crate::costs::Costs;
 use crate::fresh::{Depends, TextHere};
 use crate::io::{Client, Input, Text};
-use crate::stand::Stand;
+use crate::planner::Planner;
 use crate::statements::ClientStatements;
 use crate::steer::{Answers, Asking, CommandCopy, Looked, Miss, Refresh, Wanting, Ways, execution, text_of};
 use crate::worker::Worker;
@@ -37,7 +37,7 @@ impl Asks<'_> {
 /// What of a session the answers to its questions depend on, and by what it asks.
 #[derive(Clone, Copy)]
 pub(super) struct FromCache<'a> {
-    pub stand: Stand<'a>,
+    pub planner: Planner<'a>,
     pub worker: &'a Worker,
     pub client: &'a Client,
     pub statements: &'a ClientStatements,
@@ -80,17 +80,17 @@ impl<'a> FromCache<'a> {
     }
 
     fn asking<T>(self, ask: impl FnOnce(&Asking<'_>) -> T) -> T {
-        let around = self.stand.around;
-        let place = &self.stand.steering.cache_place(around.login.listener.mode);
+        let around = self.planner.around;
+        let place = &self.planner.steering.cache_place(around.login.listener.mode);
         let (want, capabilities) = (&around.state.want, self.client.capabilities);
         ask(&Asking { held: around.held, want, capabilities, place })
     }
 
     fn find(self, command: Command<'_>, wanting: &Wanting) -> Option<Looked> {
-        let fitness = |origin: &Origin| self.stand.fitness(origin, self.worker.ledger.as_deref());
+        let fitness = |origin: &Origin| self.planner.fitness(origin, self.worker.ledger.as_deref());
         let answers = self.worker.answers.as_ref()?;
         Some(match self.asking(|asking| answers.look(asking, command, wanting, fitness)) {
-            Ok((kept, is_due)) if !self.stand.steering.may_give(&kept) => {
+            Ok((kept, is_due)) if !self.planner.steering.may_give(&kept) => {
                 if is_due {
                     kept.renew_later();
                 }
@@ -122,14 +122,14 @@ impl<'a> FromCache<'a> {
         };
         let answers = self.worker.answers.clone()?;
         let key = self.asking(|asking| answers.key(asking, command));
-        let held = self.stand.around.held;
+        let held = self.planner.around.held;
         let refresh = Refresh {
             asked,
-            target: self.stand.plan(statement, &[]).target,
+            target: self.planner.plan(statement, &[]).target,
             identity: held.identity.clone(),
             rights: held.rights,
             _keys: held.keys.clone(),
-            want: self.stand.around.state.want.clone(),
+            want: self.planner.around.state.want.clone(),
             capabilities,
             depends: self.depends(asks),
         };
@@ -145,7 +145,7 @@ impl<'a> FromCache<'a> {
 
     /// What counts the answer to this.
     fn tally(self, answers: &Answers, wanting: &Wanting, command: Command<'_>) -> Arc<Tally> {
-        let state = self.stand.around.state;
+        let state = self.planner.around.state;
         let (text, lex, schema) = text_of(command, &state.want, &state.lex);
         let group = Group {
             cluster: self.worker.cluster,
@@ -162,7 +162,7 @@ impl<'a> FromCache<'a> {
     /// Which tables a question reads, where that matters.
     pub(super) fn depends(self, asks: Asks<'_>) -> Option<Depends> {
         let ledger = self.worker.ledger.as_ref()?;
-        let state = self.stand.around.state;
+        let state = self.planner.around.state;
         let (sql, lex, schema) = match asks {
             Asks::Text(text) => {
                 let sql = self.client.held_text(text);
