@@ -463,7 +463,10 @@ mod tests {
             );
             config::parse(&text, "a.toml", &config::NoEnvironment).unwrap()
         };
-        let lost = config("store = 'etcd'\nendpoints = ['http://127.0.0.1:1']\n");
+        // It takes connections. One that is refused is an answer, and may come before the first look at it.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", silent.local_addr().unwrap());
+        let lost = config(&format!("store = 'etcd'\nendpoints = ['{endpoint}']\nttl_s = 3\n"));
         let next = config("store = 'local'\n");
         rt::block_on(async {
             let ha = Ha::start(&lost, &Arc::default()).unwrap();
