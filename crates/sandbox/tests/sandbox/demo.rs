@@ -113,10 +113,12 @@ fn ctrl_c_leaves_nothing_at_any_moment() {
     for wait_ms in (0..90).step_by(4) {
         let mut demo = Demo::start(&[]);
         std::thread::sleep(Duration::from_millis(wait_ms));
-        demo.stage.end_by_ctrl_c();
+        let presses = demo.stage.end_by_ctrl_c();
         // Before it has taken over the signal, the signal itself ends it, and there is no exit code.
         let (code, output, errors) = demo.finish();
-        assert!(matches!(code, None | Some(130)) && output.is_empty(), "{code:?} {output} {errors}");
+        let is_cut = matches!(code, None | Some(130)) && output.is_empty();
+        // The second press finds it ready.
+        assert!(is_cut || presses > 1 && code == Some(0), "{code:?} after {presses} {output} {errors}");
     }
 }
 

@@ -109,16 +109,19 @@ impl Stage {
     }
 
     /// Presses it, and again until that ends the process: one that comes before the program is there is ignored where whoever has
-    /// started it ignores it. That much later, because one press has to be enough for a program that is there.
-    pub(crate) fn end_by_ctrl_c(&mut self) {
+    /// started it ignores it. That much later, because one press has to be enough for a program that is there. Returns how many it took.
+    pub(crate) fn end_by_ctrl_c(&mut self) -> u32 {
+        let mut presses = 0;
         let mut pressed: Option<Instant> = None;
         eventually("Ctrl-C to end it", || {
             if pressed.is_none_or(|at| at.elapsed() > Duration::from_secs(5)) {
                 self.press_ctrl_c();
                 pressed = Some(Instant::now());
+                presses += 1;
             }
             is_gone(self.child.id())
         });
+        presses
     }
 
     /// Waits for its end; gives back the status, the rest of its output, and its errors.
