@@ -151,11 +151,17 @@ fn pool_client_and_causality(flavor: Flavor, stage: &Stage, operator: &mut Clien
     for replica in &stage.cluster.servers[1..] {
         delay_replica(flavor, replica, 600).unwrap();
     }
-    let mut reader = stage.address.connect().unwrap();
-    reader.query("INSERT INTO act VALUES (1)").unwrap();
-    let reader = begin(reader, "SELECT id FROM act WHERE id = 1");
-    sampled(operator, "wait_class = 'causality' AND route_reason = 'read'");
-    drop(reader);
+    // A probe may find them just while the delay is set: until the next one they are no replicas, and a read does not wait for them.
+    let waits = "SELECT count(*) FROM activity WHERE wait_class = 'causality' AND route_reason = 'read'";
+    until(LIMIT, "a read to wait for a replica", || {
+        let mut reader = stage.address.connect()?;
+        reader.query("REPLACE INTO act VALUES (1)")?;
+        let reader = begin(reader, "SELECT id FROM act WHERE id = 1");
+        thread::sleep(Duration::from_secs(2));
+        drop(reader);
+        Ok(number(operator, waits) > 0)
+    })
+    .unwrap();
     for replica in &stage.cluster.servers[1..] {
         delay_replica(flavor, replica, 0).unwrap();
     }
